@@ -1,0 +1,315 @@
+"""The synchronous client of an environment: ``reset``, ``step``, ``state``, over requests."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
+
+import requests
+
+from openenv.core import protocol
+from openenv.core.errors import ClientClosed, ConcurrentUse, OpenEnvError
+from openenv.core.exchange import Exchange
+from openenv.core.hooks import Hooks
+from openenv.core.http_session import HTTPSession
+from openenv.core.timing import UNSET, Limit, LimitArg, Timeouts, seconds
+from openenv.core.types import ActT, ObsT, StateT, StepResult
+
+
+class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
+    """A client of one environment server, for plain synchronous code.
+
+    Subclasses give the three hooks ``_step_payload``, ``_parse_result`` and ``_parse_state``, or take them from
+    :class:`~openenv.core.hooks.TypedHooks`. Constructing sends nothing. A client belongs to one thread at a time.
+
+    Args:
+        base_url: Where the server is, such as ``http://localhost:8000``; a path prefix is kept.
+        request_timeout_s: Limit in seconds for each whole call; ``None`` is no limit.
+        default_headers: Sent with every request; the mapping is kept by reference.
+        provider: The :class:`~openenv.containers.ContainerProvider` that runs the server; ``close`` stops it.
+        timeouts: Limits of single kinds of calls, where they differ from ``request_timeout_s``.
+        transport: ``"auto"`` finds out what the server speaks.
+        auth: A bearer token as text, or whatever requests takes as ``auth``.
+        session: A ``requests.Session`` of the caller's, which stays the caller's to close.
+        max_reply_bytes: A longer answer is an error (default 256 MiB).
+
+    Raises:
+        ConfigurationError: An argument cannot work.
+    """
+
+    _base: str
+    _timeout: Limit
+    _http: requests.Session
+    _headers: Mapping[str, str]
+    _provider: Any
+
+    def __init__(
+        self,
+        base_url: str,
+        request_timeout_s: float | str | None = 15.0,
+        default_headers: Mapping[str, str] | None = None,
+        provider: Any = None,
+        *,
+        timeouts: Timeouts | None = None,
+        transport: str = "auto",
+        auth: Any = None,
+        session: requests.Session | None = None,
+        max_reply_bytes: int = 256 << 20,
+    ) -> None:
+        self._base_url = protocol.BaseURL(base_url)
+        self._timeout = seconds(request_timeout_s, "request_timeout_s")
+        self._headers = default_headers if default_headers is not None else {}
+        self._provider = provider
+        self._timeouts = timeouts or Timeouts()
+        self._transport_name = transport
+        self._auth, self._own_session, self._max_reply_bytes = auth, session, max_reply_bytes
+        self._open()
+
+    def _open(self) -> None:
+        """Everything that is neither configuration nor travels in a pickle."""
+        self._base = self._base_url.text
+        self._exchange = Exchange(self._base_url, self._headers, self._auth, self._own_session, self._max_reply_bytes)
+        self._http = self._exchange.session
+        self._http.headers.setdefault("Accept", protocol.ACCEPT)
+        if self._http.headers["Accept"] == "*/*":
+            self._http.headers["Accept"] = protocol.ACCEPT
+        self._session = HTTPSession(self._exchange, self._timeouts, self._timeout, self._death)
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+
+    # --- constructors that bring a server along ---
+
+    @classmethod
+    def from_docker_image(
+        cls, image: str, provider: Any = None, *, client_options: Mapping[str, Any] | None = None, **options: Any
+    ) -> Self:
+        """Start a container of ``image`` and return a client that owns it: ``close`` removes the container.
+
+        Args:
+            image: Name of the image, such as ``echo-env:latest``.
+            provider: What starts it; a :class:`~openenv.containers.LocalDockerProvider` by default.
+            client_options: Arguments of the constructor of the client.
+            **options: Arguments of the provider's ``start_container``, such as ``env_vars`` or ``memory``.
+
+        Raises:
+            ContainerError: It could not be started or did not get ready; nothing is left behind. A container that
+                ended says its exit code and its last log lines.
+        """
+        if provider is None:
+            from openenv.containers import LocalDockerProvider
+
+            provider = LocalDockerProvider()
+        return cls._started(provider, image, client_options, options)
+
+    @classmethod
+    def from_process(
+        cls, app: str | None = None, *, client_options: Mapping[str, Any] | None = None, **options: Any
+    ) -> Self:
+        """Start the environment's server as a child process, where no Docker engine is, and own it likewise.
+
+        Args:
+            app: The server's ASGI application as ``module:name``; by default that of the environment's package.
+            client_options: Arguments of the constructor of the client.
+            **options: Arguments of :meth:`LocalProcessProvider.start_container`, such as ``env_vars``.
+
+        Raises:
+            ContainerError: The process ended or did not get ready; nothing is left behind.
+        """
+        from openenv.containers import LocalProcessProvider
+
+        app = app or f"{cls.__module__.rpartition('.')[0]}.server.app:app"
+        return cls._started(LocalProcessProvider(), app, client_options, options)
+
+    @classmethod
+    def _started(
+        cls, provider: Any, image: str, client_options: Mapping[str, Any] | None, options: dict[str, Any]
+    ) -> Self:
+        try:
+            url = provider.start_container(image, **options)
+            patience = getattr(provider, "start_timeout_s", None)
+            provider.wait_for_ready(url) if patience is None else provider.wait_for_ready(url, patience)
+            return cls(url, provider=provider, **(client_options or {}))
+        except BaseException as error:
+            try:
+                provider.stop_container()
+            except Exception as trouble:  # noqa: BLE001 - the cause must not be hidden by it
+                error.add_note(f"cleaning up failed as well: {type(trouble).__name__}: {trouble}")
+            raise
+
+    # --- the environment ---
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, *, timeout_s: LimitArg = UNSET, **options: Any
+    ) -> StepResult[ObsT]:
+        """Begin a new episode.
+
+        Args:
+            seed: Sent as it is; the same seed gives the same episode where the environment can.
+            episode_id: The id that the episode shall have.
+            timeout_s: Limit in seconds for this call; ``None`` is no limit.
+            **options: Whatever else this environment's reset takes, sent as it is.
+
+        Raises:
+            OpenEnvError: See :mod:`openenv.core.errors`.
+        """
+        body = protocol.reset_body(seed, episode_id, options)
+        with self._turn("reset") as session:
+            payload = session.reset(body, self._limit("reset", timeout_s))
+        return self._parse_result(payload)
+
+    def step(self, action: ActT, timeout_s: LimitArg = UNSET) -> StepResult[ObsT]:
+        """Act once. The environment runs the action exactly once, or the error says that nobody knows.
+
+        Args:
+            action: What :meth:`_step_payload` takes.
+            timeout_s: Limit in seconds for this call, also told to the server; ``None`` is no limit.
+
+        Raises:
+            EpisodeLost: The episode is gone or in doubt; ``reset`` begins another.
+            OpenEnvError: See :mod:`openenv.core.errors`.
+        """
+        limit = UNSET if timeout_s is UNSET else seconds(timeout_s, "timeout_s")
+        with self._turn("step") as session:
+            payload = session.step(self._step_payload(action), limit)
+        return self._parse_result(payload)
+
+    def state(self, *, timeout_s: LimitArg = UNSET) -> StateT:
+        """Where the episode stands."""
+        with self._turn("state") as session:
+            payload = session.state(self._limit("state", timeout_s))
+        return self._parse_state(payload)
+
+    # --- the server ---
+
+    def health(self) -> dict[str, Any]:
+        """What the server says of itself at ``/health``."""
+        with self._turn("health") as session:
+            return session.get("/health", self._limit("state", UNSET))
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schemas of action, observation and state."""
+        with self._turn("schema") as session:
+            return session.get("/schema", self._limit("state", UNSET))
+
+    def metadata(self) -> dict[str, Any]:
+        """Name, version and description of the environment."""
+        with self._turn("metadata") as session:
+            return session.get("/metadata", self._limit("state", UNSET))
+
+    @property
+    def base_url(self) -> str:
+        """Where the server is, without a trailing slash."""
+        return self._base
+
+    # --- the end ---
+
+    def close(self) -> None:
+        """Free the session on the server, and stop the server if this client owns it. May be called again.
+
+        A call that is in flight in another thread is cut, and raises :class:`ClientClosed` there.
+
+        Raises:
+            Exception: What the provider's ``stop_container`` raises.
+        """
+        if self._closed or self._pid != os.getpid():
+            self._closed = True
+            return
+        self._closed = True
+        self._exchange.line.abort()
+        if self._lock.acquire(timeout=2.0):
+            self._lock.release()
+        self._exchange.line.cut = False
+        try:
+            if self._provider is None:
+                self._session.close(self._limit("close", UNSET))
+        finally:
+            self._exchange.close()
+            if self._provider is not None:
+                self._provider.stop_container()
+
+    def __enter__(self) -> Self:
+        self._usable()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_closed", True) or sys.is_finalizing():
+            return
+        if self._pid == os.getpid() and (self._provider is not None or self._session.seq):
+            warnings.warn(
+                f"{self!r} was never closed; use `with`, or close()", ResourceWarning, stacklevel=2, source=self
+            )
+            self._session.timeouts = Timeouts(connect=1.0, close=1.0)
+            try:
+                self.close()
+            except Exception as error:  # noqa: BLE001 - nobody could catch it here
+                warnings.warn(f"{self!r} could not be closed: {error}", ResourceWarning, stacklevel=2, source=self)
+        else:
+            self._exchange.close()
+
+    # --- within ---
+
+    @contextmanager
+    def _turn(self, what: str) -> Iterator[HTTPSession]:
+        """The session, for one call of one thread."""
+        self._usable()
+        if not self._lock.acquire(blocking=False):
+            raise ConcurrentUse(
+                f"{what}() while another thread is using this client",
+                remedy="Make one client per thread: they may share a server.",
+                url=self._base,
+            )
+        try:
+            yield self._session
+        except OpenEnvError:
+            if self._closed:
+                raise ClientClosed(f"the client was closed during {what}()", url=self._base) from None
+            raise
+        finally:
+            self._lock.release()
+
+    def _usable(self) -> None:
+        if self._pid != os.getpid():
+            self._after_fork()
+        if self._closed:
+            raise ClientClosed("this client is closed", remedy="Make a new one.", url=self._base)
+
+    def _after_fork(self) -> None:
+        """In a child process: fresh connections and a session of its own; the parent keeps what it owns."""
+        self._pid = os.getpid()
+        self._provider = None
+        self._lock = threading.Lock()
+        self._exchange.renew()
+        self._http = self._exchange.session
+        begun = self._session.begun
+        self._session.renew()
+        if begun:
+            self._session.doubt = "the episode belongs to the process that this one was forked from"
+
+    def _limit(self, name: str, given: LimitArg) -> Limit:
+        return self._session.limit(name, given if given is UNSET else seconds(given, "timeout_s"))
+
+    def _death(self) -> OpenEnvError | None:
+        failure = getattr(self._provider, "failure", None)
+        return failure() if failure is not None else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Configuration travels; the session, the connections and the ownership of a container do not."""
+        runtime = {"_exchange", "_http", "_session", "_lock", "_pid", "_closed", "_base"}
+        return {**{k: v for k, v in self.__dict__.items() if k not in runtime}, "_provider": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+    def __repr__(self) -> str:
+        about = "closed" if self._closed else {"unknown": "not yet called"}.get(self._session.kind, self._session.kind)
+        return f"<{type(self).__name__} {self._base_url.shown} http, {about}>"
