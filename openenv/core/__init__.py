@@ -6,7 +6,12 @@ from openenv._lazy import lazy_names
 
 _NAMES = {
     "Action": "openenv.core.types",
+    "AsyncToolEnv": "openenv.core.tools",
     "ContainerProvider": "openenv.containers",
+    "EnvClient": "openenv.core.env_client",
+    "GenericAction": "openenv.core.generic_client",
+    "GenericEnvClient": "openenv.core.generic_client",
+    "GenericHTTPEnvClient": "openenv.core.generic_client",
     "HTTPEnvClient": "openenv.core.http_client",
     "LocalDockerProvider": "openenv.containers",
     "LocalProcessProvider": "openenv.containers",
@@ -16,6 +21,7 @@ _NAMES = {
     "StepResult": "openenv.core.types",
     "SyncEnvClient": "openenv.core.sync_client",
     "Timeouts": "openenv.core.timing",
+    "ToolEnv": "openenv.core.tools",
     "TypedHooks": "openenv.core.hooks",
 }
 

@@ -19,6 +19,7 @@
     │  ├─ EnvironmentFailed          environment  .remote_type, .remote_traceback
     │  ├─ StepTimeout                environment  requests.Timeout, TimeoutError
     │  └─ CapacityError              capacity     ConnectionError; .active, .maximum
+    ├─ ToolFailed                    environment  RuntimeError; .tool, .error_type
     ├─ EpisodeError                  episode      requests.HTTPError
     │  ├─ EpisodeLost
     │  ├─ EpisodeNotBegun
@@ -218,6 +219,21 @@ class CapacityError(ServerError, ConnectionError):
     retryable = True
     active: int | None = None
     maximum: int | None = None
+
+
+class ToolFailed(OpenEnvError, RuntimeError):
+    """A tool of a tool environment failed; the episode goes on.
+
+    Attributes:
+        tool: Its name.
+        error_type: ``tool_not_found``, ``invalid_args``, ``execution_error``, ``transport_error``, ``timeout``.
+        result: The whole :class:`~openenv.core.types.StepResult`.
+    """
+
+    blame = "environment"
+    tool: str = ""
+    error_type: str = ""
+    result: Any = None
 
 
 class EpisodeError(OpenEnvError, rex.HTTPError):

@@ -97,9 +97,7 @@ class TotalAdapter(HTTPAdapter):
         head = render_head(request.method, target, request.url, request.headers)
         body = request.body or b""
         data = head + b"\r\n" + (body.encode("utf-8") if isinstance(body, str) else body)
-        return timeout.talk(
-            pool, data, lambda sock, done: _ordinary(self, request, b"", sock, timeout.deadline, done)
-        )
+        return timeout.talk(pool, data, lambda sock, done: _ordinary(self, request, b"", sock, timeout.deadline, done))
 
 
 def _ordinary(

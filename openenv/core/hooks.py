@@ -12,6 +12,14 @@ from openenv.core.types import ActT, ObsT, State, StateT, StepResult
 _RESULT_KEYS = frozenset({"observation", "reward", "done", "metadata", "terminated", "truncated", "openenv"})
 
 
+def truncated_of(payload: dict[str, Any], metadata: dict[str, Any] | None) -> bool | None:
+    """Whether a limit ended the episode, where the server says so: by itself or as Gymnasium's wrappers do."""
+    told = payload.get("truncated")
+    if told is None and metadata:
+        told = metadata.get("truncated", metadata.get("TimeLimit.truncated"))
+    return told
+
+
 class Hooks(ABC, Generic[ActT, ObsT, StateT]):
     """What differs between environments. Everything else of a client is the same for all."""
 
@@ -85,10 +93,9 @@ class TypedHooks(Hooks[ActT, ObsT, StateT]):
         metadata = payload.get("metadata")
         if not _RESULT_KEYS.issuperset(payload):
             metadata = {**{k: v for k, v in payload.items() if k not in _RESULT_KEYS}, **(metadata or {})}
-        terminated, truncated = payload.get("terminated"), payload.get("truncated")
-        if truncated is None and metadata:
-            truncated = metadata.get("truncated", metadata.get("TimeLimit.truncated"))
-        return StepResult(observation, reward, done, metadata, terminated, truncated)
+        return StepResult(
+            observation, reward, done, metadata, payload.get("terminated"), truncated_of(payload, metadata)
+        )
 
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
         value: StateT = codec.decode(self.state_type, {**self.state_defaults, **payload})

@@ -13,10 +13,10 @@ from typing import Any, Self
 import requests
 
 from openenv.core import protocol
-from openenv.core.errors import ClientClosed, ConcurrentUse, OpenEnvError
+from openenv.core.errors import ClientClosed, ConcurrentUse, ConfigurationError, OpenEnvError, ProtocolError
 from openenv.core.exchange import Exchange
 from openenv.core.hooks import Hooks
-from openenv.core.http_session import HTTPSession
+from openenv.core.http_session import HTTPSession, Stateless
 from openenv.core.timing import UNSET, Limit, LimitArg, Timeouts, seconds
 from openenv.core.types import ActT, ObsT, StateT, StepResult
 
@@ -33,7 +33,8 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         default_headers: Sent with every request; the mapping is kept by reference.
         provider: The :class:`~openenv.containers.ContainerProvider` that runs the server; ``close`` stops it.
         timeouts: Limits of single kinds of calls, where they differ from ``request_timeout_s``.
-        transport: ``"auto"`` finds out what the server speaks.
+        transport: ``"auto"`` carries the calls over HTTP where the server keeps episodes there, else over a WebSocket;
+            ``"http"`` and ``"websocket"`` force one. A ``ws://`` or ``wss://`` URL is a WebSocket.
         auth: A bearer token as text, or whatever requests takes as ``auth``.
         session: A ``requests.Session`` of the caller's, which stays the caller's to close.
         max_reply_bytes: A longer answer is an error (default 256 MiB).
@@ -66,7 +67,9 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         self._headers = default_headers if default_headers is not None else {}
         self._provider = provider
         self._timeouts = timeouts or Timeouts()
-        self._transport_name = transport
+        if transport not in ("auto", "http", "websocket"):
+            raise ConfigurationError(f'transport must be "auto", "http" or "websocket"; got {transport!r}')
+        self._transport = "websocket" if self._base_url.scheme in ("ws", "wss") else transport
         self._auth, self._own_session, self._max_reply_bytes = auth, session, max_reply_bytes
         self._open()
 
@@ -78,7 +81,9 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         self._http.headers.setdefault("Accept", protocol.ACCEPT)
         if self._http.headers["Accept"] == "*/*":
             self._http.headers["Accept"] = protocol.ACCEPT
-        self._session = HTTPSession(self._exchange, self._timeouts, self._timeout, self._death)
+        self._session: Any = HTTPSession(self._exchange, self._timeouts, self._timeout, self._death)
+        if self._transport == "websocket":
+            self._to_websocket()
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
@@ -159,9 +164,7 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
             OpenEnvError: See :mod:`openenv.core.errors`.
         """
         body = protocol.reset_body(seed, episode_id, options)
-        with self._turn("reset") as session:
-            payload = session.reset(body, self._limit("reset", timeout_s))
-        return self._parse_result(payload)
+        return self._parse_result(self._call("reset", body, self._limit("reset", timeout_s)))
 
     def step(self, action: ActT, timeout_s: LimitArg = UNSET) -> StepResult[ObsT]:
         """Act once. The environment runs the action exactly once, or the error says that nobody knows.
@@ -175,32 +178,25 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
             OpenEnvError: See :mod:`openenv.core.errors`.
         """
         limit = UNSET if timeout_s is UNSET else seconds(timeout_s, "timeout_s")
-        with self._turn("step") as session:
-            payload = session.step(self._step_payload(action), limit)
-        return self._parse_result(payload)
+        return self._parse_result(self._call("step", self._step_payload(action), limit))
 
     def state(self, *, timeout_s: LimitArg = UNSET) -> StateT:
         """Where the episode stands."""
-        with self._turn("state") as session:
-            payload = session.state(self._limit("state", timeout_s))
-        return self._parse_state(payload)
+        return self._parse_state(self._call("state", self._limit("state", timeout_s)))
 
     # --- the server ---
 
     def health(self) -> dict[str, Any]:
         """What the server says of itself at ``/health``."""
-        with self._turn("health") as session:
-            return session.get("/health", self._limit("state", UNSET))
+        return self._call("get", "/health", self._limit("state", UNSET))
 
     def schema(self) -> dict[str, Any]:
         """The JSON Schemas of action, observation and state."""
-        with self._turn("schema") as session:
-            return session.get("/schema", self._limit("state", UNSET))
+        return self._call("get", "/schema", self._limit("state", UNSET))
 
     def metadata(self) -> dict[str, Any]:
         """Name, version and description of the environment."""
-        with self._turn("metadata") as session:
-            return session.get("/metadata", self._limit("state", UNSET))
+        return self._call("get", "/metadata", self._limit("state", UNSET))
 
     @property
     def base_url(self) -> str:
@@ -243,7 +239,7 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
     def __del__(self) -> None:
         if getattr(self, "_closed", True) or sys.is_finalizing():
             return
-        if self._pid == os.getpid() and (self._provider is not None or self._session.seq):
+        if self._pid == os.getpid() and (self._provider is not None or self._session.holds):
             warnings.warn(
                 f"{self!r} was never closed; use `with`, or close()", ResourceWarning, stacklevel=2, source=self
             )
@@ -257,9 +253,30 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
 
     # --- within ---
 
+    def _call(self, name: str, *args: Any) -> dict[str, Any]:
+        with self._turn(name):
+            try:
+                payload: dict[str, Any] = getattr(self._session, name)(*args)
+            except Stateless:
+                # Nothing is lost: what the server did for this call it has thrown away already.
+                self._to_websocket()
+                payload = getattr(self._session, name)(*args)
+        return payload
+
+    def _to_websocket(self) -> None:
+        if self._transport == "http":
+            raise ProtocolError(
+                f"{self._base} forgets the episode between two HTTP calls",
+                remedy='Leave transport="auto", so that the calls are carried over a WebSocket.',
+                url=self._base,
+            )
+        from openenv.core.ws_session import WSSession
+
+        self._session = WSSession(self._exchange, self._timeouts, self._timeout, self._death)
+
     @contextmanager
-    def _turn(self, what: str) -> Iterator[HTTPSession]:
-        """The session, for one call of one thread."""
+    def _turn(self, what: str) -> Iterator[None]:
+        """One call of one thread."""
         self._usable()
         if not self._lock.acquire(blocking=False):
             raise ConcurrentUse(
@@ -268,7 +285,7 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
                 url=self._base,
             )
         try:
-            yield self._session
+            yield
         except OpenEnvError:
             if self._closed:
                 raise ClientClosed(f"the client was closed during {what}()", url=self._base) from None
@@ -295,7 +312,8 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
             self._session.doubt = "the episode belongs to the process that this one was forked from"
 
     def _limit(self, name: str, given: LimitArg) -> Limit:
-        return self._session.limit(name, given if given is UNSET else seconds(given, "timeout_s"))
+        limit: Limit = self._session.limit(name, given if given is UNSET else seconds(given, "timeout_s"))
+        return limit
 
     def _death(self) -> OpenEnvError | None:
         failure = getattr(self._provider, "failure", None)
@@ -311,5 +329,6 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         self._open()
 
     def __repr__(self) -> str:
-        about = "closed" if self._closed else {"unknown": "not yet called"}.get(self._session.kind, self._session.kind)
-        return f"<{type(self).__name__} {self._base_url.shown} http, {about}>"
+        about = {"unknown": "not yet called", "sessions": "http", "plain": "http, no sessions"}
+        kind = "closed" if self._closed else about.get(self._session.kind, self._session.kind)
+        return f"<{type(self).__name__} {self._base_url.shown} {kind}>"

@@ -28,9 +28,15 @@ _PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0)
 _REFUSED_TRIES = 5
 _UNPROVEN_TRIES = 2
 _PROBE_S = 5.0
+#: What an environment server says to a reset, step or state: 404 where it serves no episodes over plain HTTP.
+_TELLING = frozenset({200, 404, 405, 422, 500})
 
 #: What a server turned out to be.
-UNKNOWN, SESSIONS, PLAIN, STATELESS = "unknown", "sessions", "plain", "stateless"
+UNKNOWN, SESSIONS, PLAIN = "unknown", "sessions", "plain"
+
+
+class Stateless(Exception):
+    """The server forgets the episode between two HTTP calls; it keeps one on a WebSocket."""
 
 
 class HTTPSession:
@@ -38,7 +44,7 @@ class HTTPSession:
 
     Attributes:
         kind: What the server is: ``unknown`` until it answered, ``sessions`` (ours), ``plain`` (one environment for
-            everybody, as in the first generation), ``stateless`` (forgets between two HTTP calls).
+            everybody, as in the first generation).
         begun: Whether a reset has succeeded.
         doubt: Why the episode is lost or its state unknown; empty where it is not.
     """
@@ -61,6 +67,11 @@ class HTTPSession:
     def limit(self, name: str, given: LimitArg = UNSET) -> Limit:
         """The limit in seconds of the calls called ``name``, unless one was ``given``."""
         return self.timeouts.of(name, self._default_s) if given is UNSET else given
+
+    @property
+    def holds(self) -> bool:
+        """Whether the server may hold a session for us."""
+        return self.kind == SESSIONS and self.seq > 0
 
     # --- the calls ---
 
@@ -94,7 +105,7 @@ class HTTPSession:
 
     def close(self, limit: Limit) -> None:
         """Free the session on a server that keeps one. Best effort: the server frees it by itself later."""
-        if self.kind != SESSIONS or not self.seq:
+        if not self.holds:
             return
         deadline = Deadline(limit)
         method, path, headers, body = "DELETE", "/session", dict(self._headers), None
@@ -212,12 +223,14 @@ class HTTPSession:
         if echo == self.id:
             self.kind = SESSIONS
             self.instance = reply.headers.get(INSTANCE) or self.instance
-        elif self.kind in (UNKNOWN, SESSIONS) and not self.ids_in_body and reply.status < 400:
+        elif self.kind in (UNKNOWN, SESSIONS) and not self.ids_in_body and reply.status in _TELLING:
             schema = self._probe("/schema", Deadline(_PROBE_S))
             if schema.get("protocol"):
                 self.kind, self.ids_in_body = SESSIONS, True
             else:
-                self.kind = STATELESS if schema else PLAIN
+                if schema:
+                    raise Stateless
+                self.kind = PLAIN
 
     def _probe(self, path: str, deadline: Deadline) -> dict[str, Any]:
         """What a GET says, or nothing."""

@@ -179,6 +179,19 @@ class Failure:
         if self.errors and not self.message:
             self.message = "; ".join(f"{_location(item.get('loc'))}: {item.get('msg')}" for item in self.errors[:5])
 
+    @classmethod
+    def of_frame(cls, data: dict[str, Any]) -> Failure:
+        """The same of the data of an error frame: message, code and whatever else beside them."""
+        failure = cls.__new__(cls)
+        failure.code, failure.message, failure.request_id = str(data.get("code", "")), str(data.get("message", "")), ""
+        failure.detail = {key: item for key, item in data.items() if key not in ("message", "code")}
+        failure.errors = [item for item in data.get("errors") or () if isinstance(item, dict)]
+        failure.enveloped = True
+        if failure.errors:
+            told = "; ".join(f"{_location(item.get('loc'))}: {item.get('msg')}" for item in failure.errors[:5])
+            failure.message = f"{failure.message}: {told}"
+        return failure
+
 
 def _location(loc: Any) -> str:
     return ".".join(str(part) for part in loc) if isinstance(loc, (list, tuple)) else str(loc)

@@ -1,0 +1,1 @@
+"""The old home of :mod:`openenv.containers`."""

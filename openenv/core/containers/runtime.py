@@ -1,0 +1,4 @@
+"""Old names; their home is :mod:`openenv.containers`."""
+
+from openenv.containers.docker import LocalDockerProvider as LocalDockerProvider
+from openenv.containers.provider import ContainerProvider as ContainerProvider

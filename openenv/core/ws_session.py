@@ -1,0 +1,160 @@
+"""One episode at a time over a WebSocket, from plain code: for servers that keep episodes nowhere else.
+
+A socket is a session. One on which an answer was late is never used again, so that no late answer can be taken for
+the next; a lost socket is a lost episode.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.sync.client import connect
+
+from openenv.core import frames, protocol
+from openenv.core.errors import CallTimeout, ClientClosed, EpisodeLost, OpenEnvError
+from openenv.core.exchange import Exchange
+from openenv.core.http_session import HTTPSession
+from openenv.core.timing import Deadline, Limit, LimitArg, Timeouts
+
+log = logging.getLogger("openenv.client")
+
+#: Keep the way open while the agent thinks, but do not take a missing pong for a dead server: calls have limits.
+_PING = (20.0, None)
+
+
+class WSSession:
+    """As :class:`~openenv.core.http_session.HTTPSession`, over ``/ws``; what is no call of an episode stays HTTP."""
+
+    kind = "websocket"
+
+    def __init__(self, exchange: Exchange, timeouts: Timeouts, default_s: Limit, dead: protocol.Dead) -> None:
+        self.exchange, self.timeouts, self._dead = exchange, timeouts, dead
+        self._http = HTTPSession(exchange, timeouts, default_s, dead)
+        self.limit = self._http.limit
+        self.url = frames.url_of(exchange.base)
+        self._socket: Any = None
+        self.renew()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the server may hold a session for us."""
+        return self._socket is not None
+
+    def renew(self) -> None:
+        """Begin again as a stranger; a socket of a parent process is left to the parent."""
+        self._socket = None
+        self.begun = False
+        self.doubt = ""
+
+    # --- the calls ---
+
+    def reset(self, body: dict[str, Any], limit: Limit) -> dict[str, Any]:
+        deadline = self._deadline(limit)
+        if self._socket is None or self._socket.close_code is not None or self.doubt:
+            self._drop()
+            self._connect(deadline)
+        self.doubt = ""
+        payload = self._call("reset", body, deadline)
+        self.begun = True
+        return payload
+
+    def step(self, action: dict[str, Any], limit: LimitArg) -> dict[str, Any]:
+        return self._within_episode("step", action, self.limit("step", limit))
+
+    def state(self, limit: Limit) -> dict[str, Any]:
+        return self._within_episode("state", None, limit)
+
+    def get(self, path: str, limit: Limit) -> dict[str, Any]:
+        return self._http.get(path, limit)
+
+    def close(self, limit: Limit) -> None:
+        """End the session on the server."""
+        if self._socket is not None and self._socket.close_code is None:
+            try:
+                self._socket.send(frames.encode("close", None, self._socket.subprotocol))
+            except (ConnectionClosed, OSError) as error:
+                log.debug("the session at %s was gone before it was closed: %s", self.url, error)
+        self._drop()
+        self.renew()
+
+    # --- the socket ---
+
+    def _within_episode(self, kind: str, data: dict[str, Any] | None, limit: Limit) -> dict[str, Any]:
+        if self.doubt:
+            raise EpisodeLost(self.doubt, remedy="Call reset() to begin a new episode.", url=self.url)
+        deadline = self._deadline(limit)
+        if self._socket is None:
+            self._connect(deadline)  # no episode has begun: some environments act without a reset
+        return self._call(kind, data, deadline)
+
+    def _connect(self, deadline: Deadline) -> None:
+        exchange = self.exchange
+        headers = {**exchange.headers}
+        if exchange.token is not None:
+            headers["Authorization"] = f"Bearer {exchange.token}"
+        limit = deadline.sooner(self.limit("connect"))
+        options = frames.connect_options(exchange.base, headers, exchange.max_reply_bytes, _PING)
+        try:
+            socket = connect(self.url, open_timeout=limit, **options)
+        except (OSError, InvalidHandshake, InvalidURI, EOFError) as error:
+            if (death := self._dead()) is not None:
+                raise death from error
+            raise frames.connect_error(error, exchange.base.shown, limit) from error
+        self._socket = socket
+
+    def _call(self, kind: str, data: dict[str, Any] | None, deadline: Deadline) -> dict[str, Any]:
+        socket = self._socket
+        frame = frames.encode(kind, data, socket.subprotocol)
+        line = self.exchange.line
+        line.socket = socket.socket
+        try:
+            socket.send(frame)
+            answer = socket.recv(timeout=deadline.left())
+            return frames.decode(kind, answer, self.exchange.base.shown)
+        except TimeoutError:
+            self._fail(f"nobody knows how the last {kind} ended: it took too long")
+            if (death := self._dead()) is not None:
+                raise death from None
+            raise CallTimeout(
+                f"{kind} took longer than {deadline.limit:g} s",
+                remedy=f"Raise it: timeout_s=... of the call, Timeouts({kind}=...) or request_timeout_s of the client.",
+                limit=kind,
+                url=self.exchange.base.shown,
+                elapsed_s=deadline.elapsed(),
+                allowed_s=deadline.limit,
+            ) from None
+        except (ConnectionClosed, OSError) as error:
+            gone = frames.lost(kind, self.exchange.base.shown, error)
+            self._fail(gone.message)
+            if line.cut:
+                raise ClientClosed(
+                    "the client was closed in the middle of a call", url=self.exchange.base.shown
+                ) from None
+            if (death := self._dead()) is not None:
+                raise death from error
+            raise gone from error
+        except OpenEnvError as error:
+            if getattr(error, "fatal", False):
+                self._fail(error.message)
+            raise
+        except BaseException as error:
+            self._fail(f"nobody knows how the last {kind} ended: it was interrupted ({type(error).__name__})")
+            raise
+        finally:
+            line.socket = None
+
+    def _fail(self, why: str) -> None:
+        self.doubt = why
+        self._drop()
+
+    def _drop(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            socket.close_timeout = 0.5
+            socket.close()
+
+    def _deadline(self, limit: Limit) -> Deadline:
+        total = self.limit("total")
+        return Deadline(total if limit is None else limit if total is None else min(limit, total))
