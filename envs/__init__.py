@@ -8,8 +8,8 @@ try:
     from openenv._clash import check
 except ModuleNotFoundError as error:
     raise ImportError(
-        "The package `openenv` that is found first is not that of `openenv-client`: another distribution of that name "
-        "is installed too, or a folder `openenv` is on the Python path. Uninstall it, or use a virtual environment."
+        "The package `openenv` that is found first is not that of `openenv-client`. "
+        "Uninstall it, take it off the Python path, or use a virtual environment."
     ) from error
 
 check()

@@ -11,11 +11,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from openenv import _clash
 from openenv._lazy import lazy_names
 from openenv._version import __version__ as __version__
 
+_clash.check()
+_clash.explain_shadowed_envs()
+
+if TYPE_CHECKING:  # for type checkers; a test holds that both lists agree
+    from openenv.core.errors import OpenEnvError as OpenEnvError
+    from openenv.core.generic_client import GenericAction as GenericAction
+    from openenv.core.generic_client import GenericEnvClient as GenericEnvClient
+    from openenv.core.http_client import HTTPEnvClient as HTTPEnvClient
+    from openenv.core.sync_client import SyncEnvClient as SyncEnvClient
+    from openenv.core.types import StepResult as StepResult
+
 _NAMES = {
+    "GenericAction": "openenv.core.generic_client",
+    "GenericEnvClient": "openenv.core.generic_client",
     "HTTPEnvClient": "openenv.core.http_client",
+    "OpenEnvError": "openenv.core.errors",
     "StepResult": "openenv.core.types",
     "SyncEnvClient": "openenv.core.sync_client",
 }

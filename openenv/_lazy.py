@@ -9,7 +9,7 @@ from typing import Any
 
 
 def lazy_names(package: str, names: dict[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of ``package``, whose ``names`` live in the modules that they map to."""
+    """``__getattr__``, ``__dir__`` and ``__all__`` of ``package``, whose ``names`` live in those modules."""
 
     def get(name: str) -> Any:
         if name not in names:

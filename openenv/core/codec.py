@@ -12,10 +12,12 @@ numpy scalar           number, bool                   number, bool
 array                  flat list of elements, C order extension 1: dtype, shape, bytes
 NaN, infinity          an error                       float
 int beyond 64 bits     number                         an error
+lone surrogate         an escape                      an error
+key that is no text    its text (numbers, dates)      itself
 =====================  =============================  ==========================================
 
 What cannot travel is an :class:`~openenv.core.errors.EncodeError` that names its path. Nothing here executes what it
-reads, and no allocation is larger than the message.
+reads, and no length that a message claims is believed before its bytes are there.
 """
 
 from __future__ import annotations
@@ -23,14 +25,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
+import reprlib
 import struct
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from openenv.core.errors import ConfigurationError, DecodeError, EncodeError, NotJSON, ProtocolError
+from openenv.core.msgpack_keys import refuse_list_keys
 
 JSON = "application/json"
 MSGPACK = "application/msgpack"
@@ -68,10 +74,13 @@ class _Unfit(Exception):
 def _as_array(value: Any) -> Any:
     """``value`` as a little-endian numpy array, or ``None`` where it is no array of numbers."""
     numpy = sys.modules.get("numpy")
-    if numpy is None or not hasattr(value, "__array__"):
+    if numpy is None or not hasattr(value, "__array__") or isinstance(value, (str, bytes)):
         return None
-    array = numpy.asarray(value)
-    if array.dtype.kind not in "biufc":
+    try:
+        array = numpy.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:  # such as a tensor's that wants to be detached
+        raise _Unfit(f"{type(value).__qualname__} gives no array: {error}") from None
+    if array.dtype.str[1:] not in _FORMATS:
         raise _Unfit(f"an array of dtype {array.dtype} cannot travel; use numbers or booleans, or a list")
     if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and sys.byteorder == "big"):
         array = array.astype(array.dtype.newbyteorder("<"))
@@ -100,6 +109,10 @@ def _for_msgpack(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """What stands for a value that msgspec does not know by itself."""
+    kind: Any
+    for kind in (str, int, float, bytes):
+        if isinstance(value, kind) and not isinstance(value, bool):  # of a subclass, such as numpy's text
+            return kind.__getnewargs__(value)[0]
     if hasattr(value, "model_dump"):
         return value.model_dump()
     if isinstance(value, range):
@@ -114,6 +127,9 @@ def _all_finite(array: Any) -> bool:
 _json_encoder = msgspec.json.Encoder(enc_hook=_for_json)
 _msgpack_encoder = msgspec.msgpack.Encoder(enc_hook=_for_msgpack)
 
+_NO_NAN = "NaN and infinity have no place in JSON"
+_UNENCODABLE = (_Unfit, TypeError, ValueError, OverflowError, RecursionError)
+
 
 def to_json(value: Any) -> bytes:
     """``value`` as strict JSON, in UTF-8.
@@ -122,15 +138,9 @@ def to_json(value: Any) -> bytes:
         EncodeError: Something in it cannot travel as JSON; ``path`` says what.
     """
     try:
-        data = _json_encoder.encode(value)
-    except UnicodeEncodeError:
-        # A lone surrogate: only the standard library can write it, as an escape.
-        data = json.dumps(_builtins(value), allow_nan=False).encode("ascii")
-    except (_Unfit, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise _encode_error(value, error, _json_encoder) from None
-    if b"null" in data and _holds_nan(value):  # msgspec writes null for NaN without a word
-        raise _encode_error(value, _Unfit("NaN and infinity have no place in JSON"), _json_encoder)
-    return data
+        return _strict_json(value)
+    except _UNENCODABLE as error:
+        raise _encode_error(value, error, _strict_json) from None
 
 
 def to_msgpack(value: Any) -> bytes:
@@ -141,48 +151,94 @@ def to_msgpack(value: Any) -> bytes:
     """
     try:
         return _msgpack_encoder.encode(value)
-    except (_Unfit, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise _encode_error(value, error, _msgpack_encoder) from None
+    except _UNENCODABLE as error:
+        raise _encode_error(value, error, _msgpack_encoder.encode) from None
 
 
-def _builtins(value: Any) -> Any:
-    return msgspec.to_builtins(value, enc_hook=_for_json, str_keys=True)
+def _strict_json(value: Any) -> bytes:
+    try:
+        data = _json_encoder.encode(value)
+    except UnicodeEncodeError:
+        # A lone surrogate: only the standard library can write it, as an escape.
+        plain = msgspec.to_builtins(value, enc_hook=_for_json, str_keys=True)
+        return json.dumps(plain, allow_nan=False).encode("ascii")
+    if b"null" in data and _holds_nan(value):  # msgspec writes null for NaN without a word
+        raise _Unfit(_NO_NAN)
+    return data
+
+
+def _holds_nan(value: Any) -> bool:
+    waiting = [msgspec.to_builtins(value, enc_hook=_without_arrays, str_keys=True)]
+    while waiting:
+        item = waiting.pop()
+        kind = type(item)
+        if kind is float:
+            if not math.isfinite(item):
+                return True
+        elif kind is dict:
+            waiting.extend(item.values())
+        elif kind is list or kind is tuple:
+            waiting.extend(item)
+    return False
+
+
+def _without_arrays(value: Any) -> Any:
+    return _plain(value) if _as_array(value) is None else None  # those were looked at when they were encoded
+
+
+# --- what could not be encoded ---
+
+_shown = reprlib.Repr()
+_shown.maxstring = _shown.maxother = 80
+
+
+def _show(value: Any) -> str:
+    try:
+        return _shown.repr(value)
+    except ValueError:  # an int of too many digits
+        return f"a value of type {type(value).__qualname__}"
 
 
 def _children(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, dict):
-        return [(f".{key}" if isinstance(key, str) else f"[{key!r}]", item) for key, item in value.items()]
+        return [(f".{key}" if isinstance(key, str) else f"[{_show(key)}]", item) for key, item in value.items()]
     if isinstance(value, (list, tuple, set, frozenset)):
         return [(f"[{index}]", item) for index, item in enumerate(value)]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if hasattr(value, "model_dump") or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
         return [(f".{name}", item) for name, item in fields(value).items()]
     return []
 
 
-def _holds_nan(value: Any) -> bool:
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    return any(_holds_nan(item) for _, item in _children(value))
+def _failure(encode: Callable[[Any], bytes], value: Any) -> Exception | None:
+    try:
+        encode(value)
+    except _UNENCODABLE as error:
+        return error
+    return None
 
 
-def _encode_error(value: Any, error: Exception, encoder: Any) -> EncodeError:
-    path, culprit = "$", value
-    for _ in range(50):  # deeper is a cycle
+def _encode_error(value: Any, error: Exception, encode: Callable[[Any], bytes]) -> EncodeError:
+    """Find the innermost value that cannot be encoded; ``encode`` is tried on each child."""
+    path, culprit, above = "$", value, [id(value)]
+    while len(above) < 500:
         for step, child in _children(culprit):
-            try:
-                encoder.encode(child)
-                bad = encoder is _json_encoder and _holds_nan(child)
-            except Exception as inner:  # noqa: BLE001 - whatever it is, it is what we are looking for
-                error, bad = inner, True
-            if bad:
-                path, culprit = path + step, child
+            found = _failure(encode, child)
+            if found is not None:
+                path, culprit, error = path + step, child, found
                 break
         else:
             break
-    shown = repr(culprit) if not isinstance(error, RecursionError) else "a structure that holds itself"
+        if id(culprit) in above:
+            error = _Unfit("it holds itself")
+            break
+        above.append(id(culprit))
+    if isinstance(error, RecursionError):
+        path, culprit, error = "$", value, _Unfit("it is nested too deeply")
     reason = str(error) or type(error).__name__
+    if isinstance(culprit, dict) and (keys := [key for key in culprit if _failure(encode, {key: None})]):
+        path, reason = f"{path}[{_show(keys[0])}]", f"{reason} as a key"
     return EncodeError(
-        f"{path} cannot be sent: {reason}; got {shown[:80]}",
+        f"{path} cannot be sent: {reason}; got {_show(culprit)}",
         remedy="Send numbers, text, booleans, None, bytes, lists, dicts, dataclasses or numeric arrays.",
         path=path,
     )
@@ -243,6 +299,7 @@ def from_msgpack(data: bytes | bytearray) -> Any:
         ProtocolError: It is malformed.
     """
     try:
+        refuse_list_keys(data)
         return _msgpack_decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, IndexError, struct.error, RecursionError, TypeError) as error:
         raise ProtocolError(f"malformed MessagePack: {error}") from None
@@ -257,19 +314,20 @@ def decode(cls: type[T], value: Any, *, where: str = "$") -> T:
         DecodeError: A field is missing or of the wrong type; ``path`` (below ``where``) and ``expected`` say which.
     """
     made = _convert(cls, value, where)
-    known = _field_names(cast(Any, cls))
+    known = field_names(cast(Any, cls))
     if known and not known.issuperset(value):
         unknown = {key: item for key, item in value.items() if key not in known}
-        if "metadata" in known:
-            made.metadata = {**unknown, **(made.metadata or {})}  # type: ignore[attr-defined]
-        else:
+        metadata = getattr(made, "metadata", None)
+        if "metadata" in known and (metadata is None or isinstance(metadata, dict)):
+            object.__setattr__(made, "metadata", {**unknown, **(metadata or {})})
+        elif hasattr(made, "__dict__"):  # not with slots
             object.__setattr__(made, "extra", unknown)
     return made
 
 
 def strict_decode(cls: type[T], value: Any, *, where: str = "$") -> T:
     """As :func:`decode`, but keys that ``cls`` does not know are a :class:`DecodeError` that names them."""
-    known = _field_names(cast(Any, cls))
+    known = field_names(cast(Any, cls))
     if known and isinstance(value, dict) and not known.issuperset(value):
         unknown = sorted(str(key) for key in value if key not in known)
         raise DecodeError(
@@ -285,30 +343,55 @@ def _convert(cls: type[T], value: Any, where: str) -> T:
     try:
         if validate is not None:
             return cast(T, validate(value))
-        return msgspec.convert(value, cls)
+        return msgspec.convert(value, cls, str_keys=True)
     except msgspec.ValidationError as error:
-        if isinstance(value, dict) and any(hasattr(item, "tolist") for item in value.values()):
-            # The wire carried an array where the class says list: give the flat list that JSON would have brought.
-            flat = {k: v.ravel().tolist() if hasattr(v, "ravel") else v for k, v in value.items()}
-            return _convert(cls, flat, where)
-        raise _decode_error(cls, str(error), where) from None
+        reason = str(error)
     except ValueError as error:  # pydantic's
         raise _decode_error(cls, str(error), where) from None
     except (TypeError, NameError) as error:
         raise ConfigurationError(
-            f"{cls.__name__} cannot be decoded: {error}",
+            f"{_name(cls)} cannot be decoded: {error}",
             remedy="Use types that msgspec can check (see its list of supported types), or Any for that field.",
         ) from error
+    # The wire may have carried an array where the class says list: give the flat list that JSON would have brought.
+    found = _PLACE.search(reason)
+    name = found and found["field"]
+    if name and isinstance(value, dict) and name in value and (flat := _flat(value[name])) is not value[name]:
+        return _convert(cls, {**value, name: flat}, where)
+    raise _decode_error(cls, reason, where) from None
+
+
+#: How msgspec says where: "- at `$.a[0]`", "- at `key` in `$.a`".
+_PLACE = re.compile(r" - at (?:`key` in )?`\$(?P<path>(?:\.(?P<field>[^.\[`]+))?[^`]*)`$")
+
+
+def _flat(value: Any) -> Any:
+    """``value`` with arrays as flat lists; the same object where it holds none."""
+    if hasattr(value, "ravel"):
+        return value.ravel().tolist()
+    if isinstance(value, dict):
+        made: Any = {key: _flat(item) for key, item in value.items()}
+        return made if any(made[key] is not item for key, item in value.items()) else value
+    if isinstance(value, list):
+        made = [_flat(item) for item in value]
+        return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
+    return value
 
 
 def _decode_error(cls: type, reason: str, where: str) -> DecodeError:
-    expected, _, path = reason.partition(" - at `$")
-    path = where + path.rstrip("`")
-    return DecodeError(f"{cls.__name__} does not fit what came, at {path}: {expected}", path=path, expected=expected)
+    found = _PLACE.search(reason)
+    path, expected = where, reason
+    if found:
+        path, expected = where + found["path"], reason[: found.start()]
+    return DecodeError(f"{_name(cls)} does not fit what came, at {path}: {expected}", path=path, expected=expected)
+
+
+def _name(cls: Any) -> str:
+    return getattr(cls, "__name__", None) or str(cls)
 
 
 @cache
-def _field_names(cls: Any) -> frozenset[str]:
+def field_names(cls: Any) -> frozenset[str]:
     """The fields of a dataclass, or none where unknown keys are the business of ``cls`` itself."""
     return frozenset(f.name for f in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else frozenset()
 
@@ -338,12 +421,17 @@ def _ordered_names(cls: Any) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(cls))
 
 
+def _open_schema(kind: type) -> dict[str, Any]:
+    """The schema of a type of which JSON Schema knows nothing."""
+    return {"type": "array"} if hasattr(kind, "__array__") else {"title": kind.__name__}
+
+
 def json_schema(cls: type) -> dict[str, Any]:
     """The JSON Schema of a dataclass or model; ``{}`` parts where a type has none."""
     make = getattr(cls, "model_json_schema", None)
     if make is not None:
         return cast("dict[str, Any]", make())
-    schema = msgspec.json.schema(cls, schema_hook=lambda _: {})
+    schema = msgspec.json.schema(cls, schema_hook=_open_schema)
     reference = schema.get("$ref", "")
     definitions = schema.get("$defs", {})
     # One plain object at the top, as people read it, rather than a reference to it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 from websockets.asyncio.client import connect
@@ -172,6 +173,7 @@ class EnvClient(Hooks[ActT, ObsT, StateT]):
             CapacityError: The server has no room for it (a ``ConnectionError``).
         """
         session = self._create_session_client()
+        self._children.append(session)
         try:
             await session._connect_async()
         except BaseException:
@@ -253,7 +255,6 @@ class EnvClient(Hooks[ActT, ObsT, StateT]):
         child = object.__new__(type(self))
         child.__setstate__(self.__getstate__())
         child._probe_on_connect = True
-        self._children.append(child)
         return child
 
     # --- the socket ---
@@ -325,9 +326,14 @@ class EnvClient(Hooks[ActT, ObsT, StateT]):
         try:
             frame = frames.encode(kind, data, socket.subprotocol)
             async with asyncio.timeout(allowed):
-                await socket.send(frame)
+                with suppress(ConnectionClosed):  # a refusal may have come first: recv has it, or raises the same
+                    await socket.send(frame)
                 answer = await socket.recv()
             return frames.decode(kind, answer, self._shown)
+        except OpenEnvError as error:  # first: ours are OSErrors and TimeoutErrors too
+            if getattr(error, "fatal", False):
+                self._fail(error.message)
+            raise
         except TimeoutError:
             self._fail(f"nobody knows how the last {kind} ended: it took too long")
             if (death := self._death()) is not None:
@@ -346,10 +352,6 @@ class EnvClient(Hooks[ActT, ObsT, StateT]):
             if (death := self._death()) is not None:
                 raise death from error
             raise gone from error
-        except OpenEnvError as error:
-            if getattr(error, "fatal", False):
-                self._fail(error.message)
-            raise
         except BaseException as error:
             self._fail(f"nobody knows how the last {kind} ended: it was interrupted ({type(error).__name__})")
             raise

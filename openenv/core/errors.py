@@ -41,6 +41,10 @@ from typing import Any, ClassVar
 
 import requests.exceptions as rex
 
+from openenv import _clash
+
+_clash.check()  # here as well: `openenv/__init__.py` is the first file that another distribution replaces
+
 
 class OpenEnvError(Exception):
     """The root of all errors of this package.

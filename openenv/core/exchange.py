@@ -8,11 +8,12 @@ there too.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 import requests
 import urllib3
@@ -27,6 +28,7 @@ from openenv.core.timing import Deadline
 from openenv.core.trouble import translate
 from openenv.core.wire import (
     CHUNK,
+    CUT_IN_HEAD,
     Line,
     Readable,
     TotalReader,
@@ -104,9 +106,17 @@ def _ordinary(
     adapter: HTTPAdapter, request: Any, ahead: bytes, sock: Any, deadline: Deadline, done: Callable[[bool], None]
 ) -> requests.Response:
     """The reply as ``http.client`` reads it, from what was read ahead and the socket, as a requests response."""
-    readable: Any = Readable(TotalReader(ahead, sock, deadline))
+    reader = TotalReader(ahead, sock, deadline)
+    readable: Any = Readable(reader)
     parsed = http.client.HTTPResponse(readable, method=request.method)
-    parsed.begin()
+    try:
+        parsed.begin()
+    except http.client.BadStatusLine as error:
+        line = str(error)
+        if not reader.ended or not line.startswith("HTTP/1."[: len(line)]):
+            raise
+    if reader.ended:  # http.client would take what came for a whole reply
+        raise ConnectionResetError(CUT_IN_HEAD)
     raw = urllib3.HTTPResponse(
         body=parsed,
         headers=urllib3.HTTPHeaderDict(parsed.msg.items()),
@@ -154,7 +164,8 @@ class _Limits:
                 raise ConnectionAbortedError("the client was closed")
             limit_socket(sock, self.deadline)
             self.sent = True
-            sock.sendall(data)
+            with contextlib.suppress(BrokenPipeError):  # it may have answered before it read everything, as with 413
+                sock.sendall(data)
             return read(sock, done)
         except BaseException:
             done(False)
@@ -213,7 +224,7 @@ class Exchange:
             CallTimeout: Likewise.
             ProtocolError: What came back is not HTTP, or is too large.
         """
-        url = self.base.text + path
+        url = self.base.http + path
         limits = _Limits(deadline, connect_limit, self.line)
         try:
             session = self.session
@@ -223,7 +234,7 @@ class Exchange:
             else:
                 reply = self._send_ordinary(method, url, extra, body, limits)
             return self._follow(reply, method, extra, body, limits) if 300 <= reply.status < 400 else reply
-        except (OSError, HTTPError, http.client.HTTPException) as error:
+        except (OSError, HTTPError, http.client.HTTPException, UnicodeError) as error:
             if isinstance(error, OpenEnvError):
                 raise
             raise translate(error, self.base.shown, deadline, limits.sent, limits.connect) from error
@@ -258,7 +269,7 @@ class Exchange:
             environ = os.environ
             if not self.base.loopback and any(name in environ for name in _PROXY_VARIABLES):
                 return None
-            if self.base.scheme == "https" and any(name in environ for name in _CA_VARIABLES):
+            if self.base.http.startswith("https:") and any(name in environ for name in _CA_VARIABLES):
                 return None
             if self.token is None and _has_netrc(environ):
                 return None
@@ -296,7 +307,8 @@ class Exchange:
         now = (tuple(session.headers.items()), tuple(self.headers.items()))
         known = self._heads.get((method, url))
         if known is None or known[0] != now:
-            prepared = session.prepare_request(requests.Request(method, url, headers=self._merged({})))
+            headers = self._merged({})
+            prepared = session.prepare_request(requests.Request(method, url, headers=headers, auth=_given(headers)))
             prepared.headers.pop("Content-Length", None)
             target = prepared.path_url
             known = (now, render_head(method, target, prepared.url or url, prepared.headers), prepared)
@@ -322,10 +334,8 @@ class Exchange:
         foreign: bool = False,
     ) -> Reply:
         session = self.session
-        headers = dict(extra) if foreign else self._merged(extra)
-        auth = None if foreign else self.auth
-        if auth is None and any(name.lower() == "authorization" for name in headers):
-            auth = _keep_header  # else a netrc entry would replace what the caller gave
+        headers: dict[str, Any] = {**extra, "Authorization": None} if foreign else self._merged(extra)
+        auth = (None if foreign else self.auth) or _given(headers)
         prepared = session.prepare_request(requests.Request(method, url, headers=headers, data=body, auth=auth))
         settings = session.merge_environment_settings(prepared.url or url, {}, True, None, None)
         if self.base.loopback:
@@ -373,9 +383,8 @@ class Exchange:
             if not location or not same_method:
                 return reply
             url = urljoin(reply.url, location)
-            parts = urlsplit(url)
             # Another host gets neither the caller's headers nor the credentials.
-            foreign = parts.hostname != self.base.host
+            foreign = self.session.should_strip_auth(self.base.text, url)  # type: ignore[no-untyped-call]
             reply = self._send_ordinary(method, url, extra, body, limits, foreign=foreign)
             if not 300 <= reply.status < 400:
                 return reply
@@ -405,6 +414,11 @@ def _pool(adapter: Any, request: requests.PreparedRequest, verify: Any, cert: An
     pool = adapter.get_connection_with_tls_context(request, verify, proxies=proxies, cert=cert)
     adapter.cert_verify(pool, request.url, verify, cert)
     return pool
+
+
+def _given(headers: Mapping[str, str]) -> Any:
+    """An auth that keeps the caller's own header where there is one, else a netrc entry would replace it."""
+    return _keep_header if any(name.lower() == "authorization" for name in headers) else None
 
 
 def _keep_header(request: requests.PreparedRequest) -> requests.PreparedRequest:

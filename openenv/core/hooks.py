@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, get_args, get_origin
+from typing import Any, ClassVar, ForwardRef, Generic, TypeVar, cast, get_args, get_origin
 
 from openenv.core import codec
 from openenv.core.errors import DecodeError, EncodeError
@@ -20,6 +20,18 @@ def truncated_of(payload: dict[str, Any], metadata: dict[str, Any] | None) -> bo
     return told
 
 
+def _wrong(name: str, expected: str, got: Any) -> DecodeError:
+    return DecodeError(
+        f"{name} must be of type {expected}; got {type(got).__name__} {got!r:.60}", path=f"$.{name}", expected=expected
+    )
+
+
+def _flag(name: str, value: Any) -> bool:
+    if value is not None and not isinstance(value, (bool, int, float)):
+        raise _wrong(name, "bool", value)
+    return bool(value)
+
+
 class Hooks(ABC, Generic[ActT, ObsT, StateT]):
     """What differs between environments. Everything else of a client is the same for all."""
 
@@ -34,6 +46,18 @@ class Hooks(ABC, Generic[ActT, ObsT, StateT]):
     @abstractmethod
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
         """The server's answer to ``/state``, decoded from its encoding, as a state."""
+
+
+def _types_of(base: Any) -> tuple[Any, ...]:
+    """What the generic ``base`` gives to :class:`TypedHooks`, by way of however many classes between."""
+    origin, given = get_origin(base) or base, get_args(base)
+    if origin is TypedHooks:
+        return given
+    named = dict(zip(getattr(origin, "__parameters__", ()), given, strict=False))
+    for parent in getattr(origin, "__orig_bases__", ()):
+        if found := _types_of(parent):
+            return tuple(named.get(kind, kind) for kind in found)
+    return ()
 
 
 class TypedHooks(Hooks[ActT, ObsT, StateT]):
@@ -55,18 +79,18 @@ class TypedHooks(Hooks[ActT, ObsT, StateT]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for base in cls.__dict__.get("__orig_bases__", ()):
-            origin = get_origin(base)
-            if isinstance(origin, type) and issubclass(origin, TypedHooks):
-                types = [kind for kind in get_args(base) if isinstance(kind, type)]
-                for name, kind in zip(("action_type", "observation_type", "state_type"), types, strict=False):
+        generic = [base for base in cls.__dict__.get("__orig_bases__", ()) if get_origin(base) is not None]
+        for base in generic:
+            for name, kind in zip(("action_type", "observation_type", "state_type"), _types_of(base), strict=False):
+                if name not in cls.__dict__ and not isinstance(kind, (TypeVar, ForwardRef)):
                     setattr(cls, name, kind)
 
     def _step_payload(self, action: ActT) -> dict[str, Any]:
-        if not isinstance(action, (self.action_type, dict)):
+        wanted: Any = get_origin(self.action_type) or self.action_type
+        if wanted is not Any and not isinstance(action, (wanted, dict)):
             raise EncodeError(
-                f"{type(self).__name__} takes {self.action_type.__name__}; got {type(action).__name__} {action!r:.60}",
-                remedy=f"Write {self.action_type.__name__}(...).",
+                f"{type(self).__name__} takes {wanted.__name__}; got {type(action).__name__} {action!r:.60}",
+                remedy=f"Write {wanted.__name__}(...).",
                 path="$.action",
             )
         payload = codec.fields(action)
@@ -79,18 +103,19 @@ class TypedHooks(Hooks[ActT, ObsT, StateT]):
         if seen is None:
             seen = {}
         elif not isinstance(seen, dict):
-            raise DecodeError(
-                f"the observation must be an object; got {type(seen).__name__} {seen!r:.60}",
-                path="$.observation",
-                expected="object",
-            )
+            raise _wrong("observation", "object", seen)
         reward = payload["reward"] if "reward" in payload else seen.get("reward")
-        done = bool(payload["done"] if "done" in payload else seen.get("done"))
-        observation: ObsT = codec.decode(
-            self.observation_type, {**self.observation_defaults, **seen, "reward": reward, "done": done},
-            where="$.observation",
-        )  # fmt: skip
+        done = _flag("done", payload["done"] if "done" in payload else seen.get("done"))
         metadata = payload.get("metadata")
+        if metadata is not None and not isinstance(metadata, dict):
+            raise _wrong("metadata", "object", metadata)
+        known = codec.field_names(cast(Any, self.observation_type))
+        told = {**self.observation_defaults, **seen}
+        if not known or "reward" in known:
+            told["reward"] = reward
+        if not known or "done" in known:
+            told["done"] = done
+        observation: ObsT = codec.decode(self.observation_type, told, where="$.observation")
         if not _RESULT_KEYS.issuperset(payload):
             metadata = {**{k: v for k, v in payload.items() if k not in _RESULT_KEYS}, **(metadata or {})}
         return StepResult(

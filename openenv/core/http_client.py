@@ -81,7 +81,7 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         self._http.headers.setdefault("Accept", protocol.ACCEPT)
         if self._http.headers["Accept"] == "*/*":
             self._http.headers["Accept"] = protocol.ACCEPT
-        self._session: Any = HTTPSession(self._exchange, self._timeouts, self._timeout, self._death)
+        self._session: Any = HTTPSession(self._exchange, self._timeouts, self._timeout, _dead(self._provider))
         if self._transport == "websocket":
             self._to_websocket()
         self._lock = threading.Lock()
@@ -272,7 +272,7 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
             )
         from openenv.core.ws_session import WSSession
 
-        self._session = WSSession(self._exchange, self._timeouts, self._timeout, self._death)
+        self._session = WSSession(self._exchange, self._timeouts, self._timeout, _dead(self._provider))
 
     @contextmanager
     def _turn(self, what: str) -> Iterator[None]:
@@ -307,6 +307,7 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         self._exchange.renew()
         self._http = self._exchange.session
         begun = self._session.begun
+        self._session.dead = _dead(None)
         self._session.renew()
         if begun:
             self._session.doubt = "the episode belongs to the process that this one was forked from"
@@ -314,10 +315,6 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
     def _limit(self, name: str, given: LimitArg) -> Limit:
         limit: Limit = self._session.limit(name, given if given is UNSET else seconds(given, "timeout_s"))
         return limit
-
-    def _death(self) -> OpenEnvError | None:
-        failure = getattr(self._provider, "failure", None)
-        return failure() if failure is not None else None
 
     def __getstate__(self) -> dict[str, Any]:
         """Configuration travels; the session, the connections and the ownership of a container do not."""
@@ -332,3 +329,9 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         about = {"unknown": "not yet called", "sessions": "http", "plain": "http, no sessions"}
         kind = "closed" if self._closed else about.get(self._session.kind, self._session.kind)
         return f"<{type(self).__name__} {self._base_url.shown} {kind}>"
+
+
+def _dead(provider: Any) -> protocol.Dead:
+    """What tells why the server of ``provider`` is dead. Not a method: a client that is forgotten goes at once."""
+    failure: protocol.Dead | None = getattr(provider, "failure", None)
+    return failure if failure is not None else lambda: None

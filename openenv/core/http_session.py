@@ -50,7 +50,7 @@ class HTTPSession:
     """
 
     def __init__(self, exchange: Exchange, timeouts: Timeouts, default_s: Limit, dead: protocol.Dead) -> None:
-        self.exchange, self.timeouts, self._default_s, self._dead = exchange, timeouts, default_s, dead
+        self.exchange, self.timeouts, self._default_s, self.dead = exchange, timeouts, default_s, dead
         self.kind = UNKNOWN
         self.renew()
 
@@ -135,8 +135,10 @@ class HTTPSession:
                 data = self._encode(body, headers, seq, deadline)
                 reply = self._persist("POST", path, headers, data, deadline, repeatable=False, limit_name=name)
         except OpenEnvError as error:
-            if getattr(error, "sent", True) and isinstance(error, (TransportError, CallTimeout, ClientClosed)):
+            unknown = (TransportError, CallTimeout, ClientClosed, ProtocolError)
+            if getattr(error, "sent", True) and isinstance(error, unknown):
                 self._in_doubt(name, seq, str(error.message))
+                error.episode_lost, error.retryable = True, name == "reset"
             raise
         except BaseException as error:
             self._in_doubt(name, seq, f"it was interrupted ({type(error).__name__})")
@@ -194,7 +196,7 @@ class HTTPSession:
                 problem = error
             if self.exchange.line.cut:
                 raise ClientClosed("the client was closed in the middle of a call", url=self.exchange.base.shown)
-            if (death := self._dead()) is not None:
+            if (death := self.dead()) is not None:
                 raise death from problem
             sent = getattr(problem, "sent", True)
             sent_once = sent_once or sent
@@ -293,7 +295,7 @@ class HTTPSession:
 
     def _named(self, error: CallTimeout, name: str, headers: dict[str, str]) -> OpenEnvError:
         """A time-out with the limit that fired and how to raise it."""
-        if (death := self._dead()) is not None:
+        if (death := self.dead()) is not None:
             return death
         if not error.limit:
             total = self.limit("total")

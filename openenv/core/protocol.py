@@ -59,6 +59,8 @@ class BaseURL:
             raise ConfigurationError(f"base_url {url!r} has a query or a fragment", remedy=remedy)
         self.origin = f"{self.scheme}://{parts.netloc.rpartition('@')[2].lower()}"
         self.loopback = is_loopback(self.host)
+        #: The same for plain HTTP calls.
+        self.http = {"ws": "http", "wss": "https"}.get(self.scheme, self.scheme) + self.text[len(self.scheme) :]
         #: For logs, errors and ``repr``: without a password.
         self.shown = (
             self.text.replace(f"{parts.netloc.rpartition('@')[0]}@", "***@") if "@" in parts.netloc else self.text
@@ -171,13 +173,15 @@ class Failure:
             self.detail, self.request_id = error.get("detail"), str(error.get("request_id") or "")
             listed = self.detail.get("errors") if isinstance(self.detail, dict) else None
         else:  # FastAPI's {"detail": text or list}, since the first generation
-            self.detail = value.get("detail") if isinstance(value, dict) else value
+            self.detail = value.get("detail", value) if isinstance(value, dict) else value
             listed = self.detail
             self.message = self.detail if isinstance(self.detail, str) else ""
         if isinstance(listed, list):
             self.errors = [item for item in listed if isinstance(item, dict)]
         if self.errors and not self.message:
             self.message = "; ".join(f"{_location(item.get('loc'))}: {item.get('msg')}" for item in self.errors[:5])
+        if self.detail and not self.message and not self.enveloped:
+            self.message = f"{self.detail!r:.200}"
 
     @classmethod
     def of_frame(cls, data: dict[str, Any]) -> Failure:
@@ -189,7 +193,8 @@ class Failure:
         failure.enveloped = True
         if failure.errors:
             told = "; ".join(f"{_location(item.get('loc'))}: {item.get('msg')}" for item in failure.errors[:5])
-            failure.message = f"{failure.message}: {told}"
+            if told not in failure.message:
+                failure.message = f"{failure.message}: {told}"
         return failure
 
 
@@ -258,7 +263,7 @@ def error_from(status: int, failure: Failure, what: str, **about: Any) -> OpenEn
         )
     if code in ("VALIDATION_ERROR", "INVALID_JSON") or status in (400, 413, 415, 422):
         return errors.InvalidRequest(f"{said}: {told}", errors=failure.errors, **common)
-    if code in ("EXECUTION_ERROR", "FACTORY_ERROR", "ENCODE_ERROR") or status == 500:
+    if code in ("EXECUTION_ERROR", "FACTORY_ERROR", "ENCODE_ERROR") or (status == 500 and code != "INTERNAL_ERROR"):
         remote = str(named.get("type") or "")
         return errors.EnvironmentFailed(
             f"{said}: {f'{remote}: ' if remote and not told.startswith(remote) else ''}{told}",

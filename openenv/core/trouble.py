@@ -19,7 +19,7 @@ from openenv.core.errors import (
 )
 from openenv.core.timing import Deadline
 
-_MALFORMED = (requests.exceptions.InvalidURL, requests.exceptions.InvalidHeader, u3.LocationValueError)
+_MALFORMED = (requests.exceptions.InvalidURL, requests.exceptions.InvalidHeader, u3.LocationValueError, UnicodeError)
 _BROKEN = (
     http.client.IncompleteRead,
     http.client.RemoteDisconnected,

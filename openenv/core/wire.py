@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from openenv.core.errors import ProtocolError
+from openenv.core.errors import ConfigurationError, ProtocolError
 from openenv.core.timing import Deadline
 
 CHUNK = 1 << 16
-_MAX_HEAD = 1 << 18
+CUT_IN_HEAD = "the connection broke before the head of the answer was whole"
+# Within what http.client takes: lines of 64 KiB and 100 headers.
+_MAX_HEAD = 1 << 16
+_PLAIN = re.compile(rb"HTTP/1\.1 200(?: [^\r\n]*)?(?:\r\n[!-9;-~]+:[^\r\n]*){1,90}")
+_BEGIN = b"HTTP/1.1 200"
+_FIRST_READ = 1 << 20
 
 
 class Head(Mapping[str, str]):
@@ -63,6 +69,7 @@ class TotalReader(io.RawIOBase):
 
     def __init__(self, ahead: bytes, sock: Any, deadline: Deadline) -> None:
         self._ahead, self._sock, self._deadline = ahead, sock, deadline
+        self.ended = False
 
     def readable(self) -> bool:
         return True
@@ -73,7 +80,9 @@ class TotalReader(io.RawIOBase):
             buffer[:count], self._ahead = self._ahead[:count], self._ahead[count:]
             return count
         limit_socket(self._sock, self._deadline)
-        return int(self._sock.recv_into(buffer))
+        count = int(self._sock.recv_into(buffer))
+        self.ended = not count
+        return count
 
 
 class Readable:
@@ -107,25 +116,23 @@ def read_plain(sock: Any, deadline: Deadline, most: int) -> tuple[Head, bytearra
     if not data:
         raise ConnectionResetError("the server closed the connection without an answer")
     while (end := data.find(b"\r\n\r\n")) < 0:
-        if len(data) > _MAX_HEAD:
+        if not _BEGIN.startswith(data[:12]) or b"\n\n" in data or b"\n\r\n" in data or len(data) > _MAX_HEAD:
             raise Unusual(data)
         limit_socket(sock, deadline)
         more = sock.recv(CHUNK)
         if not more:
-            raise Unusual(data)
+            raise ConnectionResetError(CUT_IN_HEAD)
         data += more
     head = data[:end]
     lower = head.lower()
     mark = lower.find(b"\r\ncontent-length:")
     if (
-        not head.startswith(b"HTTP/1.1 200")
-        or mark < 0
+        mark < 0
+        or end > _MAX_HEAD
+        or not _PLAIN.fullmatch(head)
         or b"\r\ncontent-length:" in lower[mark + 17 :]
         or b"-encoding:" in lower
         or b"\r\nset-cookie" in lower
-        or b"\r\n " in head
-        or b"\r\n\t" in head
-        or b"\n" in head.replace(b"\r\n", b"")
     ):
         raise Unusual(data)
     stop = lower.find(b"\r\n", mark + 17)
@@ -137,16 +144,16 @@ def read_plain(sock: Any, deadline: Deadline, most: int) -> tuple[Head, bytearra
         raise too_large(size, most)
     rest = data[end + 4 :]
     body = bytearray(rest[:size])
-    if (have := len(body)) < size:
-        body.extend(bytes(size - have))
-        view = memoryview(body)
-        while have < size:
-            limit_socket(sock, deadline)
-            count = sock.recv_into(view[have:])
-            if not count:
-                raise ConnectionResetError(f"the connection broke after {have} of {size} bytes of the answer")
-            have += count
-    keep = b"\r\nconnection:" not in lower or b"\r\nconnection: keep-alive" in lower
+    have = len(body)
+    while have < size:
+        if have == len(body):  # memory for what came already, not for what is promised
+            body.extend(bytes(min(size - have, max(have, _FIRST_READ))))
+        limit_socket(sock, deadline)
+        count = sock.recv_into(memoryview(body)[have:])
+        if not count:
+            raise ConnectionResetError(f"the connection broke after {have} of {size} bytes of the answer")
+        have += count
+    keep = b"\r\nconnection:" not in lower or b"close" not in lower
     return Head(head, lower), body, keep and len(rest) <= size
 
 
@@ -159,9 +166,21 @@ def too_large(size: int | None, most: int) -> ProtocolError:
 
 def render_head(method: str, target: str, url: str, headers: Mapping[str, str]) -> bytes:
     """A request's head as ``http.client`` writes it, without the empty line that ends it."""
-    lines = [f"{method} {target} HTTP/1.1"]
+    lines = [f"{method} {target} HTTP/1.1".encode("ascii")]
     if not any(name.lower() == "host" for name in headers):
-        lines.append(f"Host: {urlsplit(url).netloc.rpartition('@')[2]}")
-    for name, value in headers.items():
-        lines.append(f"{name}: {value}")
-    return "\r\n".join([*lines, ""]).encode("latin-1")
+        lines.append(f"Host: {urlsplit(url).netloc.rpartition('@')[2]}".encode("ascii"))
+    lines += [_header_line(name, value) for name, value in headers.items()]
+    return b"\r\n".join([*lines, b""])
+
+
+def _header_line(name: str, value: str | bytes) -> bytes:
+    try:
+        line = name.encode("ascii") + b": " + (value if isinstance(value, bytes) else value.encode("latin-1"))
+    except UnicodeEncodeError:
+        line = b"\n"
+    if b"\n" in line or b"\r" in line:
+        raise ConfigurationError(
+            f"the header {name!r} holds characters that HTTP does not carry: {value!r:.60}",
+            remedy="Encode the text, with urllib.parse.quote for example.",
+        )
+    return line

@@ -7,6 +7,7 @@ the next; a lost socket is a lost episode.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
@@ -30,7 +31,7 @@ class WSSession:
     kind = "websocket"
 
     def __init__(self, exchange: Exchange, timeouts: Timeouts, default_s: Limit, dead: protocol.Dead) -> None:
-        self.exchange, self.timeouts, self._dead = exchange, timeouts, dead
+        self.exchange, self.timeouts, self.dead = exchange, timeouts, dead
         self._http = HTTPSession(exchange, timeouts, default_s, dead)
         self.limit = self._http.limit
         self.url = frames.url_of(exchange.base)
@@ -97,9 +98,9 @@ class WSSession:
         limit = deadline.sooner(self.limit("connect"))
         options = frames.connect_options(exchange.base, headers, exchange.max_reply_bytes, _PING)
         try:
-            socket = connect(self.url, open_timeout=limit, **options)
+            socket = connect(self.url, open_timeout=limit, **options).__enter__()  # closed by _drop
         except (OSError, InvalidHandshake, InvalidURI, EOFError) as error:
-            if (death := self._dead()) is not None:
+            if (death := self.dead()) is not None:
                 raise death from error
             raise frames.connect_error(error, exchange.base.shown, limit) from error
         self._socket = socket
@@ -110,12 +111,17 @@ class WSSession:
         line = self.exchange.line
         line.socket = socket.socket
         try:
-            socket.send(frame)
+            with suppress(ConnectionClosed):  # a refusal may have come first: recv has it, or raises the same
+                socket.send(frame)
             answer = socket.recv(timeout=deadline.left())
             return frames.decode(kind, answer, self.exchange.base.shown)
+        except OpenEnvError as error:  # first: ours are OSErrors and TimeoutErrors too
+            if getattr(error, "fatal", False):
+                self._fail(error.message)
+            raise
         except TimeoutError:
             self._fail(f"nobody knows how the last {kind} ended: it took too long")
-            if (death := self._dead()) is not None:
+            if (death := self.dead()) is not None:
                 raise death from None
             raise CallTimeout(
                 f"{kind} took longer than {deadline.limit:g} s",
@@ -132,13 +138,9 @@ class WSSession:
                 raise ClientClosed(
                     "the client was closed in the middle of a call", url=self.exchange.base.shown
                 ) from None
-            if (death := self._dead()) is not None:
+            if (death := self.dead()) is not None:
                 raise death from error
             raise gone from error
-        except OpenEnvError as error:
-            if getattr(error, "fatal", False):
-                self._fail(error.message)
-            raise
         except BaseException as error:
             self._fail(f"nobody knows how the last {kind} ended: it was interrupted ({type(error).__name__})")
             raise
