@@ -15,6 +15,7 @@ from openenv.core.errors import (
     EpisodeNotBegun,
     OpenEnvError,
     ProtocolError,
+    ServerError,
     TransportError,
 )
 from openenv.core.exchange import Exchange, Reply
@@ -26,8 +27,10 @@ log = logging.getLogger("openenv.client")
 #: Pauses before the same call is sent again, in seconds; a server that refuses connections gets the first few.
 _PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0)
 _REFUSED_TRIES = 5
-_UNPROVEN_TRIES = 2
+_UNPROVEN_TRIES = 4
 _PROBE_S = 5.0
+#: No answers yet: the call still runs, or a proxy got none.
+_PASSING = frozenset({202, *protocol.GATEWAY_STATUSES})
 #: What an environment server says to a reset, step or state: 404 where it serves no episodes over plain HTTP.
 _TELLING = frozenset({200, 404, 405, 422, 500})
 
@@ -76,7 +79,13 @@ class HTTPSession:
     # --- the calls ---
 
     def reset(self, body: dict[str, Any], limit: Limit) -> dict[str, Any]:
-        payload = self._counted("reset", "/reset", body, limit)
+        try:
+            payload = self._counted("reset", "/reset", body, limit)
+        except EpisodeLost as error:
+            if error.code not in ("SESSION_CLOSED", "SEQ_MISMATCH", "SEQ_REUSED", "REPLY_GONE"):
+                raise
+            self.renew()  # that session is over, or was not counted as here: a new one is what reset is for
+            payload = self._counted("reset", "/reset", body, limit)
         self.begun, self.doubt = True, ""
         return payload
 
@@ -129,23 +138,35 @@ class HTTPSession:
         data = self._encode(body, headers, seq, deadline)
         try:
             reply = self._persist("POST", path, headers, data, deadline, repeatable=False, limit_name=name)
+            had_ids = self.ids_in_body
             self._meet(reply)
-            if name == "reset" and self.kind == SESSIONS and self.ids_in_body and IN_BODY not in body:
+            if self.ids_in_body and not had_ids:
                 # A proxy strips our headers: what was answered came from an environment that strangers share.
                 data = self._encode(body, headers, seq, deadline)
                 reply = self._persist("POST", path, headers, data, deadline, repeatable=False, limit_name=name)
         except OpenEnvError as error:
             unknown = (TransportError, CallTimeout, ClientClosed, ProtocolError)
-            if getattr(error, "sent", True) and isinstance(error, unknown):
+            cut_off = isinstance(error, ServerError) and error.episode_lost  # by a proxy, each time
+            if cut_off or (getattr(error, "sent", True) and isinstance(error, unknown)):
                 self._in_doubt(name, seq, str(error.message))
                 error.episode_lost, error.retryable = True, name == "reset"
             raise
         except BaseException as error:
             self._in_doubt(name, seq, f"it was interrupted ({type(error).__name__})")
             raise
-        if reply.headers.get(SEQ) is not None or (self.ids_in_body and reply.status == 200):
+        if self._used_up(reply):
             self.seq = seq
         return self._payload(reply, f"POST {path}", headers, deadline)
+
+    def _used_up(self, reply: Reply) -> bool:
+        """Whether the server accepted the number of the call."""
+        if not self.ids_in_body:
+            return reply.headers.get(SEQ) is not None
+        try:
+            ids = protocol.read_object(_content_type(reply), reply.body).get(IN_BODY)
+        except ProtocolError:
+            return False
+        return isinstance(ids, dict) and ids.get("seq") is not None
 
     def _in_doubt(self, name: str, seq: int, why: str) -> None:
         self.seq = seq
@@ -184,12 +205,17 @@ class HTTPSession:
         while True:
             try:
                 reply = self.exchange.send(method, path, headers, body, deadline, self.limit("connect"))
-                gateway = reply.status in protocol.GATEWAY_STATUSES and not _failure(reply).enveloped
-                if reply.status == 202 and not repeatable:
+                if reply.headers.get(SESSION) == self.id:
+                    self.kind = SESSIONS
+                if self.kind != SESSIONS or reply.status not in _PASSING:
+                    return reply
+                enveloped = _failure(reply).enveloped
+                if reply.status == 202 and enveloped and not repeatable:
                     continue  # it still runs; the server waited before it said so
-                if not gateway or self.kind != SESSIONS:
+                if reply.status == 202 or enveloped:
                     return reply
                 problem: OpenEnvError = self._error(reply, f"{method} {path}", headers, deadline)
+                problem.episode_lost = not repeatable  # a proxy does not tell whether the call went through
             except CallTimeout as error:
                 raise self._named(error, limit_name, headers) from error.__cause__
             except TransportError as error:
@@ -224,8 +250,9 @@ class HTTPSession:
         echo = reply.headers.get(SESSION)
         if echo == self.id:
             self.kind = SESSIONS
-            self.instance = reply.headers.get(INSTANCE) or self.instance
-        elif self.kind in (UNKNOWN, SESSIONS) and not self.ids_in_body and reply.status in _TELLING:
+            if reply.status == 200:
+                self.instance = reply.headers.get(INSTANCE) or self.instance
+        elif self.kind == UNKNOWN and reply.status in _TELLING:
             schema = self._probe("/schema", Deadline(_PROBE_S))
             if schema.get("protocol"):
                 self.kind, self.ids_in_body = SESSIONS, True

@@ -218,13 +218,11 @@ def _closed() -> ClientClosed:
 #: Held over a fork too, so that a child finds no thread half started, nor this lock in the hands of one that it lacks.
 starting = threading.Lock()
 _alive: weakref.WeakSet[LoopThread] = weakref.WeakSet()
-_inherited: list[LoopThread] = []
 
 
 def _after_fork() -> None:
-    """Set the parent's loops aside: closing a copy would unregister the parent's own wake-up from the shared epoll."""
-    _inherited.extend(_alive)
-    for driver in _inherited:
+    """Set the parent's loops aside, unclosed: closing a copy would take the parent's wake-up off the shared epoll."""
+    for driver in _alive:
         driver.ended = True
     _alive.clear()
     starting.release()

@@ -1,0 +1,3 @@
+from tests.wire.fixtures import client, serve
+
+__all__ = ["client", "serve"]
