@@ -207,9 +207,13 @@ class HTTPSession:
                 reply = self.exchange.send(method, path, headers, body, deadline, self.limit("connect"))
                 if reply.headers.get(SESSION) == self.id:
                     self.kind = SESSIONS
-                if self.kind != SESSIONS or reply.status not in _PASSING:
+                if reply.status not in _PASSING:
                     return reply
                 enveloped = _failure(reply).enveloped
+                if self.kind == UNKNOWN and not enveloped and not repeatable:
+                    self._ask_for_sessions(deadline)
+                if self.kind != SESSIONS:
+                    return reply
                 if reply.status == 202 and enveloped and not repeatable:
                     continue  # it still runs; the server waited before it said so
                 if reply.status == 202 or enveloped:
@@ -227,8 +231,8 @@ class HTTPSession:
             sent = getattr(problem, "sent", True)
             sent_once = sent_once or sent
             problem.sent = sent_once  # type: ignore[attr-defined]
-            if sent and self.kind == UNKNOWN and not repeatable and self._probe("/health", deadline).get("protocol"):
-                self.kind = SESSIONS  # it knows our numbers, so the same call may be sent again
+            if sent and self.kind == UNKNOWN and not repeatable:
+                self._ask_for_sessions(deadline)
             allowed = len(_PAUSES) if self.kind == SESSIONS else _UNPROVEN_TRIES
             if sent and self.kind != SESSIONS and not repeatable:
                 raise self._about(problem, headers)
@@ -260,6 +264,11 @@ class HTTPSession:
                 if schema:
                     raise Stateless
                 self.kind = PLAIN
+
+    def _ask_for_sessions(self, deadline: Deadline) -> None:
+        """Nothing came of the first call of all: a server that knows our numbers may get it again."""
+        if self._probe("/health", deadline).get("protocol"):
+            self.kind = SESSIONS
 
     def _probe(self, path: str, deadline: Deadline) -> dict[str, Any]:
         """What a GET says, or nothing."""
