@@ -61,7 +61,7 @@ def overrun(call: Call) -> Reply:
     """The limit of ``call`` passed."""
     assert call.limit is not None
     if call.op is STATE:
-        message = f"another call of this session has been running for {call.limit:g} s"
+        message = f"the session is in another call, and /state waited {call.limit:g} s for its turn"
         return refusal(call, 409, "SESSION_BUSY", message)
     code = {STEP: "STEP_TIMEOUT", RESET: "RESET_TIMEOUT"}[call.op]
     message = f"/{call.op} took longer than its limit of {call.limit:g} s; call /reset"

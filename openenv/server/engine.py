@@ -259,6 +259,10 @@ class Engine:
         self._tombstones.expire(now)
         self.runner.workers.end_idle()
 
+    def begin(self) -> None:
+        """Take calls, also after an earlier :meth:`shutdown`: an application may be served again."""
+        self._draining = False
+
     def drain(self, limit_s: float = 4.0) -> None:
         """Refuse new calls from now on; calls in flight are answered within ``limit_s`` seconds."""
         if not self._draining:

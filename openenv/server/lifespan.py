@@ -31,6 +31,7 @@ class Lifespan:
         if (reason := several_workers()) is not None:
             await send({"type": "lifespan.startup.failed", "message": f"{reason} {_REMEDY}"})
             return
+        self._engine.begin()
         self._notice_signals()
         await send({"type": "lifespan.startup.complete"})
         await receive()

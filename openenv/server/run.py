@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import logging
 import socket
@@ -29,6 +30,7 @@ def config(app: Any, **options: Any) -> uvicorn.Config:
         "timeout_keep_alive": KEEP_ALIVE_S,
         "timeout_graceful_shutdown": GRACEFUL_S,
         "access_log": False,
+        "proxy_headers": False,
         "server_header": False,
         "log_level": "warning",
         "lifespan": "on",
@@ -75,6 +77,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # what was imported stays: no collection need look at it in the middle of a step
         sys.stdout.write(f"OPENENV_READY {self.announced}\n")
         sys.stdout.flush()
 
