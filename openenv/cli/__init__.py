@@ -17,7 +17,11 @@ from openenv._version import __version__
 #: the parser of that name, and ``run(args) -> int``.
 COMMANDS = {
     "build": "build the Docker image of an environment",
+    "logs": "print what a container printed",
+    "prune": "remove containers whose owners are gone",
+    "ps": "list the containers of environments",
     "serve": "serve an environment from this interpreter",
+    "stop": "remove containers by name",
     "version": "print the version, and what it runs on",
 }
 
