@@ -1,0 +1,1 @@
+"""The Atari environment's server."""
