@@ -6,8 +6,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Self
 
 import requests
@@ -81,6 +80,8 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         self._http.headers.setdefault("Accept", protocol.ACCEPT)
         if self._http.headers["Accept"] == "*/*":
             self._http.headers["Accept"] = protocol.ACCEPT
+        if self._base_url.loopback and self._own_session is None:
+            self._http.headers["Accept-Encoding"] = "identity"  # the link is faster than any compressor
         self._session: Any = HTTPSession(self._exchange, self._timeouts, self._timeout, _dead(self._provider))
         if self._transport == "websocket":
             self._to_websocket()
@@ -254,14 +255,28 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
     # --- within ---
 
     def _call(self, name: str, *args: Any) -> dict[str, Any]:
-        with self._turn(name):
+        """One call of one thread."""
+        self._usable()
+        if not self._lock.acquire(blocking=False):
+            raise ConcurrentUse(
+                f"{name}() while another thread is using this client",
+                remedy="Make one client per thread: they may share a server.",
+                url=self._base,
+            )
+        try:
             try:
                 payload: dict[str, Any] = getattr(self._session, name)(*args)
             except Stateless:
                 # Nothing is lost: what the server did for this call it has thrown away already.
                 self._to_websocket()
                 payload = getattr(self._session, name)(*args)
-        return payload
+            return payload
+        except OpenEnvError:
+            if self._closed:
+                raise ClientClosed(f"the client was closed during {name}()", url=self._base) from None
+            raise
+        finally:
+            self._lock.release()
 
     def _to_websocket(self) -> None:
         if self._transport == "http":
@@ -273,25 +288,6 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         from openenv.core.ws_session import WSSession
 
         self._session = WSSession(self._exchange, self._timeouts, self._timeout, _dead(self._provider))
-
-    @contextmanager
-    def _turn(self, what: str) -> Iterator[None]:
-        """One call of one thread."""
-        self._usable()
-        if not self._lock.acquire(blocking=False):
-            raise ConcurrentUse(
-                f"{what}() while another thread is using this client",
-                remedy="Make one client per thread: they may share a server.",
-                url=self._base,
-            )
-        try:
-            yield
-        except OpenEnvError:
-            if self._closed:
-                raise ClientClosed(f"the client was closed during {what}()", url=self._base) from None
-            raise
-        finally:
-            self._lock.release()
 
     def _usable(self) -> None:
         if self._pid != os.getpid():

@@ -15,6 +15,7 @@ from openenv.server import answers
 from openenv.server import body as bodies
 from openenv.server.access import Access
 from openenv.server.body import Unusable
+from openenv.server.compress import LEAST, deflated
 from openenv.server.engine import Engine, is_id
 from openenv.server.lifespan import Lifespan
 from openenv.server.session import DEFAULT, RESET, STATE, STEP, Call, Reply, encode, error_reply
@@ -40,6 +41,7 @@ _TYPES: Final = {
 }
 _REPLAYED: Final = (b"openenv-replayed", b"true")
 _HANG_UP: Final = (b"connection", b"close")
+_DEFLATE: Final = (b"content-encoding", b"deflate")
 _LONGEST_REQUEST_ID: Final = 128
 #: The member of a body that carries the ids past a proxy that strips headers.
 _IN_BODY: Final = "openenv"
@@ -49,9 +51,10 @@ PROTOCOL: Final = 1
 class Request:
     """What the head of a request says."""
 
-    __slots__ = ("headers", "media", "method", "path", "request_id")
+    __slots__ = ("client", "headers", "media", "method", "path", "request_id")
 
-    def __init__(self, method: str, path: str, headers: dict[bytes, bytes], request_id: bytes) -> None:
+    def __init__(self, method: str, path: str, headers: dict[bytes, bytes], request_id: bytes, client: object) -> None:
+        self.client = client
         self.method = method
         self.path = path
         self.headers = headers
@@ -100,7 +103,7 @@ class App:
         path: str = scope["path"]
         if path not in METHODS and (root := scope.get("root_path")):
             path = path.removeprefix(root)
-        request = Request(scope["method"], path, headers, request_id)
+        request = Request(scope["method"], path, headers, request_id, scope.get("client"))
         refused = self._access.refuse(headers, needs_token=path != "/health")
         if refused is not None:
             # Whoever waits for "100 Continue" has not sent the body that would have to be read.
@@ -182,9 +185,12 @@ class App:
     async def _send(
         self, send: Send, request: Request, reply: Reply, *more: tuple[bytes, bytes], hang_up: bool = False
     ) -> None:
+        body = reply.body
+        if len(body) >= LEAST and (small := deflated(body, request.headers, request.client)) is not None:
+            body, more = small, (*more, _DEFLATE)
         headers = [
             _TYPES[reply.media],
-            (b"content-length", b"%d" % len(reply.body)),
+            (b"content-length", b"%d" % len(body)),
             (b"x-request-id", request.request_id),
             self._instance,
             *more,
@@ -198,7 +204,7 @@ class App:
         if hang_up:
             headers.append(_HANG_UP)
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": reply.body})
+        await send({"type": "http.response.body", "body": body})
 
 
 def read_call(request: Request, raw: bytes, value: Any) -> tuple[Call, bool]:

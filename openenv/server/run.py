@@ -37,7 +37,7 @@ def config(app: Any, **options: Any) -> uvicorn.Config:
         "workers": 1,
         "ws": "websockets-sansio",
         "ws_max_size": MAX_MESSAGE_BYTES,
-        "ws_per_message_deflate": False,
+        "ws_per_message_deflate": True,  # for clients that ask; ours do where the link is not loopback
     }
     return uvicorn.Config(app, **{**settings, **options})
 

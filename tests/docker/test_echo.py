@@ -121,3 +121,17 @@ def test_a_stranger_can_use_a_container_by_its_address_and_does_not_stop_it(echo
         with EchoEnv(owner.base_url) as guest:
             guest.reset()
         assert requests.get(f"{owner.base_url}/health", timeout=10).status_code == 200
+
+
+def test_long_answers_are_compressed_on_a_link_that_is_not_loopback(echo_image: str, engine: DockerClient) -> None:
+    with EchoEnv.from_docker_image(echo_image) as owner:
+        made = engine.containers.get(owner._provider._container_id)
+        address = next(iter(made.attrs["NetworkSettings"]["Networks"].values()))["IPAddress"]
+        url, text = f"http://{address}:8000", "tell me " * 10_000
+        with EchoEnv(url) as env:
+            env.reset()
+            assert env.step(EchoAction(message=text)).observation.echoed_message == text
+        raw = requests.post(f"{url}/step", json={"action": {"message": text}}, timeout=10)
+        assert raw.headers["Content-Encoding"] == "deflate"
+        assert int(raw.headers["Content-Length"]) < len(text) / 20
+        assert raw.json()["observation"]["echoed_message"] == text

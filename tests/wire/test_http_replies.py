@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -103,8 +104,12 @@ def test_a_reply_is_the_same_however_it_travels(
     answer = keeps()
     env = client(serve(lambda request: replace(answer(request), **how)))
     env.reset()
+    # A call that meets the close half way may have run: no client can send it again to a server without sessions.
+    pause = 0.1 if how.get("close") == "silently" else 0
     for word in ("one", "two", "three"):
+        time.sleep(pause)
         assert env.step({"message": word}).observation == {"echoed_message": word, "message_length": len(word)}
+    time.sleep(pause)
     assert env.state()["step_count"] == 3
 
 
