@@ -6,6 +6,7 @@ import argparse
 
 from openenv.containers.census import Found, census, remove
 from openenv.containers.engine import Engine
+from openenv.containers.network import remove_network
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -40,6 +41,8 @@ def run(args: argparse.Namespace) -> int:
             else:
                 remove(engine, found)
                 print(f"removed {found.name} ({found.image}), owner {found.owner}")
+        if not args.dry_run and not census(engine):
+            remove_network(engine)
     finally:
         engine.rest()
     print(f"{count} {'to remove' if args.dry_run else 'removed'}")

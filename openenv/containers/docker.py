@@ -12,19 +12,27 @@ import threading
 import time
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from openenv.containers.advice import explain, why_not_ready
 from openenv.containers.death import death, log_tail
 from openenv.containers.engine import Engine, engine_trouble
 from openenv.containers.image import ensure, exposed_port
-from openenv.containers.labels import SESSION, owner_labels
+from openenv.containers.labels import PORT, SESSION, owner_labels
+from openenv.containers.network import NAME as NO_EGRESS
+from openenv.containers.network import no_egress
 from openenv.containers.owner import OWNER
 from openenv.containers.provider import ContainerProvider
 from openenv.containers.ready import wait_until_ready
 from openenv.containers.spec import ContainerSpec
 from openenv.containers.sweep import remove_container
-from openenv.core.errors import ConfigurationError, ContainerDied, ContainerError, ContainerNotReady
+from openenv.core.errors import (
+    ConfigurationError,
+    ContainerDied,
+    ContainerError,
+    ContainerNotReady,
+    ContainerStartFailed,
+)
 from openenv.core.protocol import is_loopback
 from openenv.core.timing import seconds
 
@@ -62,6 +70,10 @@ class LocalDockerProvider(ContainerProvider):
     Raises:
         EngineUnavailable: No Docker engine answers; a ``RuntimeError``.
     """
+
+    #: Base URL of the server, while there is one.
+    url: str | None
+    _container_name: str | None
 
     def __init__(
         self,
@@ -117,14 +129,33 @@ class LocalDockerProvider(ContainerProvider):
         with _starts:
             return self._start(spec, inside)
 
+    @classmethod
+    def attach(cls, container: str, client: DockerClient | None = None, *, host: str | None = None) -> Self:
+        """A provider of a container that runs already, which is not stopped with it; its address is :attr:`url`.
+
+        Args:
+            container: Its name or id, or one of its labels as ``name=value``.
+            client: A ``docker.DockerClient`` of yours.
+            host: Host in the URL.
+
+        Raises:
+            ContainerError: There is no such container, more than one has the label, or it does not run.
+            EngineUnavailable: No Docker engine answers.
+        """
+        provider = cls(client, host=host)
+        with provider._trouble(f"looking for the container {container}"):
+            provider._attach(container)
+        return provider
+
     def stop_container(self) -> None:
         """Stop and remove the container; force it where it does not stop. Does nothing where none runs.
 
         Raises:
             ContainerError: It could not be removed; may be called again.
         """
-        if not self._mine() or self._spec.keep:
+        if not self._mine() or self._keeps():
             self._forget()
+            self._engine.rest()
             return
         from docker.errors import DockerException, NotFound
         from requests.exceptions import RequestException
@@ -150,8 +181,10 @@ class LocalDockerProvider(ContainerProvider):
         """
         try:
             wait_until_ready(base_url, timeout_s, failure=self.failure)
-        except ContainerNotReady as error:
-            if self._mine():
+        except BaseException as error:
+            # Nobody keeps what never worked.
+            self._given_up = True
+            if self._mine() and isinstance(error, ContainerNotReady):
                 container_id = self._container_id or ""
                 error.logs = log_tail(self._engine.client, container_id)
                 error.remedy = why_not_ready(self._engine.client, container_id, self._inside)
@@ -185,9 +218,25 @@ class LocalDockerProvider(ContainerProvider):
         except ContainerError as error:
             return error
 
+    def logs(self, tail: int = 100) -> str:
+        """The last lines that the container printed, at most ``tail`` and 8 KiB; empty where none runs."""
+        return log_tail(self._engine.client, self._container_id or "", tail) if self._mine() else ""
+
+    def inspect(self) -> dict[str, Any]:
+        """What the engine knows of the container: ids, ports, limits, state.
+
+        Raises:
+            ContainerError: None runs, or it is gone.
+        """
+        if not self._mine():
+            raise ContainerError("this provider runs no container")
+        with self._trouble(f"inspecting {self._container_name}"):
+            found: dict[str, Any] = self._engine.client.api.inspect_container(self._container_id or "")
+        return found
+
     def abandon(self) -> None:
         """Remove the container at once. For the end of the process, so it uses a connection of its own."""
-        if self._mine() and not self._spec.keep:
+        if self._mine() and not self._keeps():
             client = self._engine.address.open(timeout_s=30.0)
             try:
                 remove_container(client, self._container_id or "")
@@ -198,12 +247,15 @@ class LocalDockerProvider(ContainerProvider):
     def __del__(self) -> None:
         if getattr(self, "_container_id", None) is None or sys.is_finalizing() or not self._mine():
             return
-        if not self._spec.keep:
-            warnings.warn(f"{self!r} was never stopped", ResourceWarning, stacklevel=2, source=self)
+        about, keeps = repr(self), self._keeps()
+        told = f"{about} was never stopped"
         try:
             self.abandon()
         except Exception as error:  # noqa: BLE001 - nobody could catch it here
-            warnings.warn(f"{self!r} could not be stopped: {error}", ResourceWarning, stacklevel=2, source=self)
+            told = f"{about} was never stopped, and cannot be: {error}"
+        # Last, for a warning may be an error.
+        if not keeps:
+            warnings.warn(told, ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._container_name or 'without a container'}>"
@@ -223,12 +275,38 @@ class LocalDockerProvider(ContainerProvider):
         """Whether there is a container, and it belongs to this process and not to the one that it was forked from."""
         return self._container_id is not None and self._pid == os.getpid()
 
+    def _attach(self, container: str) -> None:
+        from docker.errors import NotFound
+
+        api = self._engine.client.api
+        if "=" in container:
+            found = api.containers(filters={"label": container})
+            if len(found) != 1:
+                raise ContainerError(f"{len(found)} running containers have the label {container}, and not one")
+            container = found[0]["Id"]
+        try:
+            attributes = api.inspect_container(container)
+        except NotFound as error:
+            raise ContainerError(f"there is no container {container}", remedy="See `docker ps`.") from error
+        config, networks = attributes["Config"], attributes["NetworkSettings"]["Networks"]
+        self._container_id, self._container_name = attributes["Id"], attributes["Name"].lstrip("/")
+        own = (config.get("Labels") or {}).get(PORT)
+        self._inside = int(own) if own else exposed_port(attributes) or DEFAULT_PORT
+        network = "host" if "host" in networks else None
+        self._spec = ContainerSpec(image=config["Image"], network=network, egress=NO_EGRESS not in networks)
+        self._ready = self._guest = True
+        self.url = self._url(self._spec, self._inside, attributes["Id"])
+
+    def _keeps(self) -> bool:
+        return self._guest or (self._spec.keep and not self._given_up)
+
     def _forget(self) -> None:
         self._container_id = None
-        self._container_name: str | None = None
+        self._container_name = None
+        self.url = None
         self._spec = ContainerSpec(image="none")
         self._inside = DEFAULT_PORT
-        self._ready = False
+        self._ready = self._given_up = self._guest = False
         self._pid = os.getpid()
 
     def _start(self, spec: ContainerSpec, inside: int) -> str:
@@ -239,7 +317,9 @@ class LocalDockerProvider(ContainerProvider):
             with self._trouble(f"starting a container of {spec.image}"):
                 container_id = self._create(spec, inside)
                 self._engine.client.api.start(container_id)
-                return self._url(spec, inside, container_id)
+                url = self._url(spec, inside, container_id)
+                self.url = url
+                return url
         except BaseException as error:
             if isinstance(error, ContainerError):
                 explain(error, spec)
@@ -251,7 +331,9 @@ class LocalDockerProvider(ContainerProvider):
 
         host = self.host or self._engine.address.host
         arguments = spec.docker_arguments()
-        if spec.network != "host":
+        if not spec.egress:
+            arguments["network"] = no_egress(self._engine)
+        elif spec.network != "host":
             bind = "127.0.0.1" if is_loopback(host) else "0.0.0.0"
             arguments["ports"] = {f"{inside}/tcp": (bind, spec.port or 0)}
         arguments["environment"] = {"OPENENV_TRACEBACKS": "1", **arguments.get("environment", {})}
@@ -275,10 +357,15 @@ class LocalDockerProvider(ContainerProvider):
         deadline = time.monotonic() + _BIND_S
         while True:
             attributes = self._engine.client.api.inspect_container(container_id)
-            bound = attributes["NetworkSettings"]["Ports"].get(f"{inside}/tcp")
-            if bound:
+            settings = attributes["NetworkSettings"]
+            bound = settings["Ports"].get(f"{inside}/tcp")
+            if not spec.egress:
+                (own,) = settings["Networks"].values()
+                if own["IPAddress"]:
+                    return f"http://{own['IPAddress']}:{inside}"
+            elif bound:
                 return f"http://{host}:{bound[0]['HostPort']}"
-            if spec.network == "host" and attributes["State"]["Running"]:
+            elif spec.network == "host" and attributes["State"]["Running"]:
                 return f"http://{host}:{inside}"
             if (dead := self.failure()) is not None:
                 raise dead
@@ -294,9 +381,11 @@ class LocalDockerProvider(ContainerProvider):
         from docker.errors import DockerException
         from requests.exceptions import RequestException
 
+        # Where the engine said no, it made nothing.
+        unseen = self._container_name is not None and not isinstance(error, ContainerStartFailed)
         try:
-            for container_id in [self._container_id] if self._container_id else self._made_unseen():
-                remove_container(self._engine.client, container_id)
+            for made in [self._container_id] if self._container_id else self._made_unseen() if unseen else []:
+                remove_container(self._engine.client, made)
         except (DockerException, RequestException, ContainerError) as trouble:
             OWNER.doubt()
             error.add_note(f"the container {self._container_name} could not be removed: {trouble}")

@@ -130,6 +130,10 @@ class LocalProcessProvider(ContainerProvider):
         text = f"the server process of {self._app} ended with {how}{when}"
         return kind(text, exit_code=shown, logs=self._tail.text())
 
+    def logs(self, tail: int = 100) -> str:
+        """The last lines that the server printed, at most ``tail`` and 8 KiB."""
+        return "".join(self._tail.text().splitlines(keepends=True)[-tail:])
+
     def abandon(self) -> None:
         """End the server without patience."""
         self._end(min(_ABANDON_S, self.stop_timeout_s))
@@ -137,8 +141,10 @@ class LocalProcessProvider(ContainerProvider):
     def __del__(self) -> None:
         if getattr(self, "_process", None) is None or sys.is_finalizing() or not self._mine():
             return
-        warnings.warn(f"{self!r} was never stopped", ResourceWarning, stacklevel=2, source=self)
+        about = repr(self)
         self.abandon()
+        # Last, for a warning may be an error.
+        warnings.warn(f"{about} was never stopped", ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
         about = f"{self._app}, pid {self._process.pid}" if self._process is not None else "without a process"

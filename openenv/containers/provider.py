@@ -48,6 +48,10 @@ class ContainerProvider(ABC):
         """Why the server is dead, if it is and this provider can tell; asked when a connection fails."""
         return None
 
+    def logs(self, tail: int = 100) -> str:
+        """The last lines that the server printed, at most ``tail``; empty where this provider cannot tell."""
+        return ""
+
     def __enter__(self) -> Self:
         return self
 

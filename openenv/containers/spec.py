@@ -50,6 +50,8 @@ class ContainerSpec:
         cpus: Number of CPUs that it may use, such as 0.5.
         gpus: Number of GPUs, ``"all"``, or a list of device ids.
         network: A network of the engine to join, or ``"host"``.
+        egress: ``False`` cuts the container off: it reaches neither the outside nor other containers, only services
+            of this machine that listen on all addresses. For an engine on this Linux machine.
         platform: Such as ``linux/arm64``.
         labels: Labels of your own; ``org.openenv.*`` is reserved.
         user: User inside, such as ``"1000:1000"``.
@@ -77,6 +79,7 @@ class ContainerSpec:
     cpus: float | None = None
     gpus: int | str | Sequence[str] | None = None
     network: str | None = None
+    egress: bool = True
     platform: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     user: str | int | None = None
@@ -116,7 +119,15 @@ class ContainerSpec:
         if self.network == "none":
             raise ConfigurationError(
                 'network="none" leaves no way to reach the server in the container',
-                remedy="Name a network that this machine can reach.",
+                remedy="Say egress=False to cut it off from everything but this machine.",
+            )
+        if self.network is not None and not self.egress:
+            raise ConfigurationError(
+                f"egress=False has a network of its own; network={self.network!r} cannot be had besides"
+            )
+        if self.port is not None and not self.egress:
+            raise ConfigurationError(
+                f"egress=False publishes no port, so port={self.port} cannot be had; the server has an address instead"
             )
         if self.cpus is not None and not self.cpus > 0:
             raise ConfigurationError(f"cpus must be above 0; got {self.cpus!r}")

@@ -13,7 +13,7 @@ from docker import DockerClient
 from openenv.containers import LocalDockerProvider
 from openenv.containers.labels import BOOT, CREATED, PID, SDK, SESSION, STARTED
 from openenv.containers.owner import OWNER
-from openenv.core.errors import ContainerStartFailed, ImageMissing
+from openenv.core.errors import ContainerError, ContainerStartFailed, ImageMissing
 from tests.docker.conftest import SERVE
 
 
@@ -172,3 +172,42 @@ def test_what_is_kept_outlives_its_client(image: str, engine: DockerClient) -> N
         LocalDockerProvider().wait_for_ready(url)
     finally:
         kept.remove(force=True, v=True)
+
+
+def test_what_is_kept_but_never_worked_does_not_stay(image: str, left: Callable[..., list[str]]) -> None:
+    before = left()
+    provider = LocalDockerProvider(keep=True)
+    with pytest.raises(TimeoutError):
+        provider.wait_for_ready(provider.start_container(image, command=[*SERVE, "9999"]), 0.5)
+    provider.stop_container()
+    assert left() == before
+
+
+def test_the_log_and_the_engines_word_can_be_read(provider: LocalDockerProvider, image: str) -> None:
+    assert provider.logs() == ""
+    provider.wait_for_ready(provider.start_container(image, command=SERVE))
+    assert provider.logs() == "listening on 8000\n"
+    assert provider.inspect()["State"]["Running"] is True
+
+
+def test_attaching_gives_the_address_and_does_not_own(
+    provider: LocalDockerProvider, image: str, left: Callable[..., list[str]]
+) -> None:
+    url = provider.start_container(image, command=[*SERVE, "7860"], container_port=7860, labels={"run": "mine-alone"})
+    name = provider._container_name or ""
+    for how in (name, provider._container_id or "", "run=mine-alone"):
+        with LocalDockerProvider.attach(how) as guest:
+            assert guest.url == url
+            guest.wait_for_ready(url)
+    with LocalDockerProvider.attach(name) as guest, pytest.raises(TimeoutError):
+        guest.wait_for_ready(f"{url}/nowhere", 0)
+    assert f"/{name}" in left()
+    with LocalDockerProvider.attach(name) as guest:
+        provider.stop_container()
+        assert "something else has removed it" in str(guest.failure())
+
+
+@pytest.mark.parametrize("what", ["nonsense-container", "run=nobody-has-this"])
+def test_attaching_to_nothing_is_an_error(what: str) -> None:
+    with pytest.raises(ContainerError, match=what):
+        LocalDockerProvider.attach(what)

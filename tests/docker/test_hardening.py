@@ -97,3 +97,31 @@ def test_the_servers_tracebacks_are_on(provider: LocalDockerProvider, image: str
     url = provider.start_container(image, command=SERVE)
     provider.wait_for_ready(url)
     assert requests.get(url, timeout=10).json()["OPENENV_TRACEBACKS"] == "1"
+
+
+def test_without_egress_the_server_is_reached_and_reaches_nobody(
+    provider: LocalDockerProvider, image: str, engine: DockerClient
+) -> None:
+    with LocalDockerProvider() as neighbour:
+        theirs = neighbour.start_container(image, command=SERVE, egress=False)
+        neighbour.wait_for_ready(theirs)
+        url = provider.start_container(image, command=SERVE, egress=False)
+        provider.wait_for_ready(url)
+        assert requests.get(url, timeout=10).status_code == 200
+        inside = engine.containers.get(provider._container_id or "")
+        port, host = theirs.rpartition(":")[2], theirs.removeprefix("http://").partition(":")[0]
+        # 192.0.2.1 is nobody's address.
+        for target in (f"('{host}', {port})", "('192.0.2.1', 80)"):
+            code = f"import socket; socket.create_connection({target}, timeout=2)"
+            done = inside.exec_run(["python", "-c", code])
+            assert done.exit_code != 0
+            assert b"unreachable" in done.output or b"timed out" in done.output
+
+
+def test_containers_without_egress_share_one_network(image: str, engine: DockerClient) -> None:
+    with LocalDockerProvider() as a, LocalDockerProvider() as b:
+        for one in (a, b):
+            one.start_container(image, command=SERVE, egress=False)
+        networks = {tuple(one.inspect()["NetworkSettings"]["Networks"]) for one in (a, b)}
+    assert networks == {("openenv-no-egress",)}
+    assert len(engine.api.networks(names=["openenv-no-egress"])) == 1

@@ -234,6 +234,12 @@ def test_on_a_remote_engine_the_port_is_published_to_all_and_the_address_is_the_
     assert engine.made[0]["ports"] == {"8000/tcp": ("0.0.0.0", 0)}
 
 
+def test_no_egress_on_a_remote_engine_is_refused_and_nothing_is_made(engine: FakeDocker) -> None:
+    with pytest.raises(ConfigurationError, match=r"egress=False.*http://127\.0\.0\.1:2375"):
+        provider(engine).start_container("x", egress=False)
+    assert engine.made == []
+
+
 def test_a_given_host_is_the_one_in_the_address(engine: FakeDocker) -> None:
     with provider(engine, host="fd00::1") as made:
         assert made.start_container("x") == "http://[fd00::1]:4711"

@@ -61,6 +61,12 @@ def test_no_network_is_refused_since_nobody_could_reach_the_server() -> None:
         spec(network="none")
 
 
+@pytest.mark.parametrize(("network", "port"), [("mine", None), (None, 8000)])
+def test_no_egress_goes_neither_with_a_network_nor_with_a_port(network: str | None, port: int | None) -> None:
+    with pytest.raises(ConfigurationError, match="egress=False"):
+        ContainerSpec.of("x", port, None, {"egress": False, "network": network})
+
+
 @pytest.mark.parametrize("image", ["", "  "])
 def test_an_empty_image_is_refused(image: str) -> None:
     with pytest.raises(ConfigurationError, match="name of an image"):
