@@ -12,7 +12,6 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from openenv.core import frames, protocol
 from openenv.core.errors import (
-    CallTimeout,
     CapacityError,
     ConcurrentUse,
     ConfigurationError,
@@ -338,14 +337,8 @@ class EnvClient(Hooks[ActT, ObsT, StateT]):
             self._fail(f"nobody knows how the last {kind} ended: it took too long")
             if (death := self._death()) is not None:
                 raise death from None
-            raise CallTimeout(
-                f"{kind} took longer than {allowed:g} s",
-                remedy="Raise it: timeout_s=... of the call, or message_timeout_s of the client.",
-                limit="message_timeout_s" if limit is UNSET else "timeout_s",
-                url=self._shown,
-                elapsed_s=deadline.elapsed(),
-                allowed_s=allowed,
-            ) from None
+            name = "message_timeout_s" if limit is UNSET else "timeout_s"
+            raise frames.late(kind, self._shown, deadline, name, "message_timeout_s of the client") from None
         except (ConnectionClosed, OSError) as error:
             gone = frames.lost(kind, self._shown, error)
             self._fail(gone.message)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from openenv.core import codec, errors, protocol
 from openenv.core.errors import OpenEnvError, ProtocolError, TransportError
+from openenv.core.timing import Deadline
 
 MSGPACK_SUBPROTOCOL: Final = "openenv.msgpack.1"
 #: Codes after which the server closes the socket.
@@ -96,6 +97,18 @@ def connect_error(error: Exception, url: str, limit: float | None) -> OpenEnvErr
         f"cannot open a WebSocket to {url}: {str(error) or type(error).__name__}",
         remedy="Is the server running, and is this its address?",
         url=url,
+    )
+
+
+def late(kind: str, url: str, deadline: Deadline, limit: str, settings: str) -> errors.CallTimeout:
+    """The answer did not come in time; ``settings`` says what sets the limit for every call."""
+    return errors.CallTimeout(
+        f"{kind} took longer than {deadline.limit:g} s",
+        remedy=f"Raise it: timeout_s=... of the call, or {settings}.",
+        limit=limit,
+        url=url,
+        elapsed_s=deadline.elapsed(),
+        allowed_s=deadline.limit,
     )
 
 

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.sync.client import connect
 
 from openenv.core import frames, protocol
-from openenv.core.errors import CallTimeout, ClientClosed, EpisodeLost, OpenEnvError
+from openenv.core.errors import ClientClosed, EpisodeLost, OpenEnvError
 from openenv.core.exchange import Exchange
 from openenv.core.http_session import HTTPSession
 from openenv.core.timing import Deadline, Limit, LimitArg, Timeouts
@@ -123,14 +123,8 @@ class WSSession:
             self._fail(f"nobody knows how the last {kind} ended: it took too long")
             if (death := self.dead()) is not None:
                 raise death from None
-            raise CallTimeout(
-                f"{kind} took longer than {deadline.limit:g} s",
-                remedy=f"Raise it: timeout_s=... of the call, Timeouts({kind}=...) or request_timeout_s of the client.",
-                limit=kind,
-                url=self.exchange.base.shown,
-                elapsed_s=deadline.elapsed(),
-                allowed_s=deadline.limit,
-            ) from None
+            settings = f"Timeouts({kind}=...) or request_timeout_s of the client"
+            raise frames.late(kind, self.exchange.base.shown, deadline, kind, settings) from None
         except (ConnectionClosed, OSError) as error:
             gone = frames.lost(kind, self.exchange.base.shown, error)
             self._fail(gone.message)
