@@ -31,7 +31,8 @@ import struct
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar, cast
+from types import UnionType
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -313,13 +314,18 @@ def decode(cls: type[T], value: Any, *, where: str = "$") -> T:
     Raises:
         DecodeError: A field is missing or of the wrong type; ``path`` (below ``where``) and ``expected`` say which.
     """
+    quick = _by_hand(cls, value)
+    if quick is not None:
+        return quick
     made = _convert(cls, value, where)
-    known = field_names(cast(Any, cls))
+    known: frozenset[str] = field_names(cls)  # type: ignore[arg-type]
     if known and not known.issuperset(value):
         unknown = {key: item for key, item in value.items() if key not in known}
         metadata = getattr(made, "metadata", None)
         if "metadata" in known and (metadata is None or isinstance(metadata, dict)):
-            object.__setattr__(made, "metadata", {**unknown, **(metadata or {})})
+            if metadata:
+                unknown |= metadata
+            object.__setattr__(made, "metadata", unknown)
         elif hasattr(made, "__dict__"):  # not with slots
             object.__setattr__(made, "extra", unknown)
     return made
@@ -327,7 +333,7 @@ def decode(cls: type[T], value: Any, *, where: str = "$") -> T:
 
 def strict_decode(cls: type[T], value: Any, *, where: str = "$") -> T:
     """As :func:`decode`, but keys that ``cls`` does not know are a :class:`DecodeError` that names them."""
-    known = field_names(cast(Any, cls))
+    known: frozenset[str] = field_names(cls)  # type: ignore[arg-type]
     if known and isinstance(value, dict) and not known.issuperset(value):
         unknown = sorted(str(key) for key in value if key not in known)
         raise DecodeError(
@@ -335,11 +341,12 @@ def strict_decode(cls: type[T], value: Any, *, where: str = "$") -> T:
             path=f"{where}.{unknown[0]}",
             expected=f"one of {', '.join(sorted(known))}",
         )
-    return _convert(cls, value, where)
+    quick = _by_hand(cls, value)
+    return _convert(cls, value, where) if quick is None else quick
 
 
 def _convert(cls: type[T], value: Any, where: str) -> T:
-    validate = getattr(cls, "model_validate", None)
+    validate = _validator(cls)  # type: ignore[arg-type]
     try:
         if validate is not None:
             return cast(T, validate(value))
@@ -359,6 +366,66 @@ def _convert(cls: type[T], value: Any, where: str) -> T:
     if name and isinstance(value, dict) and name in value and (flat := _flat(value[name])) is not value[name]:
         return _convert(cls, {**value, name: flat}, where)
     raise _decode_error(cls, reason, where) from None
+
+
+#: The kinds of a field that takes anything.
+_ANYTHING: frozenset[type] = frozenset()
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_TEXT = frozenset({str})
+
+
+@cache
+def _plain_fields(cls: Any) -> dict[str, frozenset[type]]:
+    """The kinds of every field, where a look at a value's type is check enough for all of them; else nothing."""
+    if not dataclasses.is_dataclass(cls) or hasattr(cls, "__post_init__") or not isinstance(cls, type):
+        return {}
+    if not cls.__dataclass_params__.init or not all(f.init for f in dataclasses.fields(cls)):  # type: ignore[attr-defined]
+        return {}
+    try:
+        hints = get_type_hints(cls)
+    except (NameError, TypeError):  # msgspec says it better
+        return {}
+    found = {f.name: _kinds(hints[f.name]) for f in dataclasses.fields(cls)}
+    return {} if None in found.values() else cast("dict[str, frozenset[type]]", found)
+
+
+def _kinds(hint: Any) -> frozenset[type] | None:
+    if hint is Any:
+        return _ANYTHING
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if any(kind not in _PLAIN and kind != dict[str, Any] for kind in kinds):
+        return None
+    return frozenset(get_origin(kind) or kind for kind in kinds)
+
+
+def _by_hand(cls: type[T], value: Any) -> T | None:
+    """What :func:`decode` would make, in a third of the time; ``None`` where msgspec must convert or refuse."""
+    plain = _plain_fields(cls)  # type: ignore[arg-type]
+    if not plain or type(value) is not dict:
+        return None
+    given = {}
+    unknown = None
+    for name, item in value.items():
+        kinds = plain.get(name)
+        if kinds is None:
+            if unknown is None:
+                unknown = {}
+            unknown[name] = item
+        elif kinds:
+            kind = type(item)
+            if kind not in kinds or (kind is dict and not _TEXT.issuperset(map(type, item))):
+                return None
+            given[name] = item.copy() if kind is dict else item
+        else:
+            given[name] = item
+    if unknown:
+        if dict not in plain.get("metadata", ()):
+            return None
+        given["metadata"] = unknown | (given.get("metadata") or {})
+    try:
+        return cls(**given)
+    except TypeError:  # a field is missing
+        return None
 
 
 #: How msgspec says where: "- at `$.a[0]`", "- at `key` in `$.a`".
@@ -391,6 +458,12 @@ def _name(cls: Any) -> str:
 
 
 @cache
+def _validator(cls: Any) -> Any:
+    """How a pydantic model is made; ``None`` for everything else."""
+    return getattr(cls, "model_validate", None)
+
+
+@cache
 def field_names(cls: Any) -> frozenset[str]:
     """The fields of a dataclass, or none where unknown keys are the business of ``cls`` itself."""
     return frozenset(f.name for f in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else frozenset()
@@ -402,10 +475,12 @@ def fields(value: Any) -> dict[str, Any]:
     Raises:
         EncodeError: It is none of these.
     """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: getattr(value, name) for name in _ordered_names(type(value))}
+    if names := _ordered_names(type(value)):  # type: ignore[arg-type]
+        return {name: getattr(value, name) for name in names}
     if isinstance(value, dict):
         return dict(value)
+    if dataclasses.is_dataclass(type(value)):
+        return {}
     if hasattr(value, "model_dump"):
         return cast("dict[str, Any]", value.model_dump())
     if hasattr(value, "__dict__") and not isinstance(value, type):
@@ -418,7 +493,7 @@ def fields(value: Any) -> dict[str, Any]:
 
 @cache
 def _ordered_names(cls: Any) -> tuple[str, ...]:
-    return tuple(f.name for f in dataclasses.fields(cls))
+    return tuple(f.name for f in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else ()
 
 
 def _open_schema(kind: type) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urljoin
@@ -40,6 +41,8 @@ from openenv.core.wire import (
 )
 
 _MAX_REDIRECTS = 10
+#: Seconds for which it is remembered whether there is a netrc file: looking costs as much as all other checks.
+_NETRC_S = 1.0
 _PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 # Whoever replaced these (a mocking library, a tracer) wants to see the calls.
@@ -110,13 +113,10 @@ def _ordinary(
     readable: Any = Readable(reader)
     parsed = http.client.HTTPResponse(readable, method=request.method)
     try:
-        parsed.begin()
-    except http.client.BadStatusLine as error:
-        line = str(error)
-        if not reader.ended or not line.startswith("HTTP/1."[: len(line)]):
-            raise
-    if reader.ended:  # http.client would take what came for a whole reply
-        raise ConnectionResetError(CUT_IN_HEAD)
+        _begin(parsed, reader)
+    except BaseException:
+        parsed.close()  # here, not by the garbage collector in an order of its own
+        raise
     raw = urllib3.HTTPResponse(
         body=parsed,
         headers=urllib3.HTTPHeaderDict(parsed.msg.items()),
@@ -132,6 +132,18 @@ def _ordinary(
     # The body is read by the caller within the same call; the connection is given back after that.
     response.openenv_done = lambda ok: done(ok and not parsed.will_close and parsed.isclosed())  # type: ignore[attr-defined]
     return response
+
+
+def _begin(parsed: http.client.HTTPResponse, reader: TotalReader) -> None:
+    """Read the head of a reply."""
+    try:
+        parsed.begin()
+    except http.client.BadStatusLine as error:
+        line = str(error)
+        if not reader.ended or not line.startswith("HTTP/1."[: len(line)]):
+            raise
+    if reader.ended:  # http.client would take what came for a whole reply
+        raise ConnectionResetError(CUT_IN_HEAD)
 
 
 class _Limits:
@@ -198,6 +210,7 @@ class Exchange:
         self.owned = session is None
         self.session = session if session is not None else self._new_session()
         self._pool: Any = None
+        self._netrc = (0.0, False)
         self._adapter: Any = None
         self._heads: dict[tuple[str, str], tuple[Any, bytes, requests.PreparedRequest]] = {}
 
@@ -271,9 +284,16 @@ class Exchange:
                 return None
             if self.base.http.startswith("https:") and any(name in environ for name in _CA_VARIABLES):
                 return None
-            if self.token is None and _has_netrc(environ):
+            if self.token is None and self._has_netrc(environ):
                 return None
         return adapter
+
+    def _has_netrc(self, environ: Any) -> bool:
+        until, found = self._netrc
+        if (now := time.monotonic()) >= until:
+            found = "NETRC" in environ or _any_netrc()
+            self._netrc = now + _NETRC_S, found
+        return found
 
     def _send_plain(
         self, adapter: HTTPAdapter, method: str, url: str, extra: Mapping[str, str], body: bytes | None, limits: _Limits
@@ -304,7 +324,9 @@ class Exchange:
     def _head(self, method: str, url: str) -> tuple[bytes, requests.PreparedRequest]:
         """The head of a request as requests renders it, made again only when the headers have changed."""
         session = self.session
-        now = (tuple(session.headers.items()), tuple(self.headers.items()))
+        # Its values are the pairs; requests' own items() makes them anew one by one.
+        store = getattr(session.headers, "_store", session.headers)
+        now = (tuple(store.values() if store is not session.headers else store.items()), tuple(self.headers.items()))
         known = self._heads.get((method, url))
         if known is None or known[0] != now:
             headers = self._merged({})
@@ -425,5 +447,5 @@ def _keep_header(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
 
 
-def _has_netrc(environ: Any) -> bool:
-    return "NETRC" in environ or any(os.path.exists(os.path.expanduser(name)) for name in ("~/.netrc", "~/_netrc"))
+def _any_netrc() -> bool:
+    return any(os.path.exists(os.path.expanduser(name)) for name in ("~/.netrc", "~/_netrc"))

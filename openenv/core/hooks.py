@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, ForwardRef, Generic, TypeVar, cast, get_args, get_origin
+from functools import cache
+from typing import Any, ClassVar, ForwardRef, Generic, TypeVar, get_args, get_origin
 
 from openenv.core import codec
 from openenv.core.errors import DecodeError, EncodeError
@@ -60,6 +61,12 @@ def _types_of(base: Any) -> tuple[Any, ...]:
     return ()
 
 
+@cache
+def _class_of(kind: Any) -> Any:
+    """The class of a generic such as ``Move[int]``, else ``kind`` itself."""
+    return get_origin(kind) or kind
+
+
 class TypedHooks(Hooks[ActT, ObsT, StateT]):
     """The hooks of dataclasses: name them and the rest follows.
 
@@ -86,7 +93,7 @@ class TypedHooks(Hooks[ActT, ObsT, StateT]):
                     setattr(cls, name, kind)
 
     def _step_payload(self, action: ActT) -> dict[str, Any]:
-        wanted: Any = get_origin(self.action_type) or self.action_type
+        wanted = _class_of(self.action_type)  # type: ignore[arg-type]
         if wanted is not Any and not isinstance(action, (wanted, dict)):
             raise EncodeError(
                 f"{type(self).__name__} takes {wanted.__name__}; got {type(action).__name__} {action!r:.60}",
@@ -105,11 +112,13 @@ class TypedHooks(Hooks[ActT, ObsT, StateT]):
         elif not isinstance(seen, dict):
             raise _wrong("observation", "object", seen)
         reward = payload["reward"] if "reward" in payload else seen.get("reward")
-        done = _flag("done", payload["done"] if "done" in payload else seen.get("done"))
+        done = payload["done"] if "done" in payload else seen.get("done")
+        if type(done) is not bool:
+            done = _flag("done", done)
         metadata = payload.get("metadata")
         if metadata is not None and not isinstance(metadata, dict):
             raise _wrong("metadata", "object", metadata)
-        known = codec.field_names(cast(Any, self.observation_type))
+        known: frozenset[str] = codec.field_names(self.observation_type)  # type: ignore[arg-type]
         told = {**self.observation_defaults, **seen}
         if not known or "reward" in known:
             told["reward"] = reward

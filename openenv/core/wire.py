@@ -11,6 +11,7 @@ import io
 import re
 import socket
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ _MAX_HEAD = 1 << 16
 _PLAIN = re.compile(rb"HTTP/1\.1 200(?: [^\r\n]*)?(?:\r\n[!-9;-~]+:[^\r\n]*){1,90}")
 _BEGIN = b"HTTP/1.1 200"
 _FIRST_READ = 1 << 20
+_SAME_S = 0.001
 
 
 class Head(Mapping[str, str]):
@@ -35,10 +37,17 @@ class Head(Mapping[str, str]):
         self._lines, self._lower = head, lower
 
     def __getitem__(self, name: str) -> str:
-        start = self._lower.find(b"\r\n" + name.lower().encode("latin-1") + b":")
-        if start < 0:
+        value: str | None = self.get(name)
+        if value is None:
             raise KeyError(name)
-        start = self._lines.index(b":", start) + 1
+        return value
+
+    def get(self, name: str, default: Any = None) -> Any:
+        mark = _mark(name)
+        start = self._lower.find(mark)
+        if start < 0:
+            return default
+        start += len(mark)
         end = self._lines.find(b"\r\n", start)
         return self._lines[start : end if end >= 0 else None].strip().decode("latin-1")
 
@@ -47,6 +56,11 @@ class Head(Mapping[str, str]):
 
     def __len__(self) -> int:
         return self._lines.count(b"\r\n")
+
+
+@lru_cache(maxsize=64)
+def _mark(name: str) -> bytes:
+    return b"\r\n%b:" % name.lower().encode("latin-1")
 
 
 class Line:
@@ -99,7 +113,10 @@ def limit_socket(sock: Any, deadline: Deadline) -> None:
     left = deadline.left()
     if left is not None and left <= 0:
         raise TimeoutError("the limit of the call passed")
-    sock.settimeout(left)
+    # Setting it is a system call, and one limit is much like the one before.
+    now = sock.gettimeout()
+    if left is None or now is None or not -_SAME_S < now - left < _SAME_S:
+        sock.settimeout(left)
 
 
 class Unusual(Exception):

@@ -6,11 +6,14 @@ import contextlib
 import itertools
 import json
 import os
+import secrets
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -70,6 +73,7 @@ class Interpreter:
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket
         self._outputs: list[int] = []
+        self._folder = ""
         # Held while there is a question: what it uses is not closed before it is answered.
         self._asking = threading.Lock()
 
@@ -112,6 +116,8 @@ class Interpreter:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        # Where it was killed it could not.
+        shutil.rmtree(self._folder, ignore_errors=True)
         with self._asking:
             self._socket.close()
             for fd in self._outputs:
@@ -159,10 +165,12 @@ class Interpreter:
         ours, theirs = socket.socketpair()
         pipes = os.pipe(), os.pipe()
         settings = self._settings
+        self._folder = os.path.join(tempfile.gettempdir(), f"coding-{secrets.token_hex(8)}")
         told = {
             "memory": settings.memory_bytes,
             "processes": settings.processes,
             "file": settings.file_bytes,
+            "folder": self._folder,
             "uid": _FIRST_UID + next(_uids) % _UIDS,
         }
         try:

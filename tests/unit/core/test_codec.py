@@ -121,7 +121,7 @@ Through = Callable[[Any], Any]
         (Color.ONE, 1),
         (Level.LOW, 1),
         (Inner("n", Inner("m")), {"name": "n", "value": {"name": "m", "value": None}}),
-        (Outer(Inner("a"), [Inner("b", 1)]), {"inner": {"name": "a", "value": None}, "many": [{"name": "b", "value": 1}]}),
+        (Outer(Inner("a"), [Inner("b", 1)]), {"inner": {"name": "a", "value": None}, "many": [{"name": "b", "value": 1}]}),  # noqa: E501
         (Model(a=1, b=[Color.RED]), {"a": 1, "b": ["red"]}),
         (dt.datetime(2024, 1, 2, 3, 4), "2024-01-02T03:04:00"),
         (dt.date(2024, 1, 2), "2024-01-02"),
@@ -145,7 +145,9 @@ def test_a_subclass_of_a_plain_type_travels_as_that_type(through: Through, value
     assert through(value) == arrives
 
 
-@pytest.mark.parametrize("value", [b"\x00\xff", bytearray(b"\x00\xff"), memoryview(b"\x00\xff"), np.bytes_(b"\x00\xff")])
+@pytest.mark.parametrize(
+    "value", [b"\x00\xff", bytearray(b"\x00\xff"), memoryview(b"\x00\xff"), np.bytes_(b"\x00\xff")]
+)
 def test_bytes_are_base64_in_json_and_bytes_in_msgpack(value: Any) -> None:
     assert through_json(value) == "AP8="
     assert through_msgpack(value) == b"\x00\xff"
@@ -159,7 +161,9 @@ def test_an_aware_datetime_is_text_in_json_and_a_moment_in_msgpack() -> None:
 
 
 @pytest.mark.parametrize("value", [NAN, INF, -INF, np.float64(NAN), np.float32(INF), Real(NAN)])
-@pytest.mark.parametrize("wrap", [lambda v: v, lambda v: {"a": [None, v]}, lambda v: Inner("null", v), lambda v: Model(a=v)])
+@pytest.mark.parametrize(
+    "wrap", [lambda v: v, lambda v: {"a": [None, v]}, lambda v: Inner("null", v), lambda v: Model(a=v)]
+)
 def test_nan_and_infinity_are_an_error_in_json_and_arrive_in_msgpack(value: float, wrap: Any) -> None:
     with pytest.raises(EncodeError, match="NaN"):
         codec.to_json(wrap(value))
@@ -170,7 +174,9 @@ def test_nan_and_infinity_are_an_error_in_json_and_arrive_in_msgpack(value: floa
 
 
 def test_null_beside_numbers_is_no_nan() -> None:
-    assert codec.to_json({"a": None, "b": [1.5, "null"], "c": np.zeros(2)}) == b'{"a":null,"b":[1.5,"null"],"c":[0.0,0.0]}'
+    assert (
+        codec.to_json({"a": None, "b": [1.5, "null"], "c": np.zeros(2)}) == b'{"a":null,"b":[1.5,"null"],"c":[0.0,0.0]}'
+    )
 
 
 @pytest.mark.parametrize("value", [2**64, -(2**63) - 1, 10**400])
@@ -369,7 +375,12 @@ for bad in ("c70401033c6634", "c70801033c66340102000000"):
 print(codec.from_json(codec.to_json([1.5, None])))
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], input=json.dumps(values), capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script],
+        input=json.dumps(values),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[1.5, None]"
@@ -456,7 +467,8 @@ def test_a_byte_order_mark_and_escaped_surrogates_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b" ", b"{", b'{"a":}', b"<html>", b"\xff\xff", b'"\xff"', b"[1,]", b"1 2", b"nul", b"[" * 10**6, b"1" * 5000]
+    "data",
+    [b"", b" ", b"{", b'{"a":}', b"<html>", b"\xff\xff", b'"\xff"', b"[1,]", b"1 2", b"nul", b"[" * 10**6, b"1" * 5000],
 )
 def test_what_is_no_json_says_so(data: bytes) -> None:
     with pytest.raises(NotJSON) as caught:
@@ -528,7 +540,7 @@ def test_keys_that_collide_on_purpose_do_not_hang_the_decoder() -> None:
 @SEEDED
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
+        st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()  # noqa: E501
         | st.datetimes(timezones=st.just(UTC)),
         lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(-(2**63), 2**64 - 1), inner),
         max_leaves=15,
@@ -539,7 +551,14 @@ def test_msgpack_gives_back_what_it_was_given(value: Any) -> None:
 
 
 def test_maps_of_many_keys_of_every_kind_are_read() -> None:
-    keys: list[Any] = [*range(-200, 200, 3), *(2**n for n in range(64)), *map(str, range(300)), "é" * 300, 0.5, b"\xde\xdf"]
+    keys: list[Any] = [
+        *range(-200, 200, 3),
+        *(2**n for n in range(64)),
+        *map(str, range(300)),
+        "é" * 300,
+        0.5,
+        b"\xde\xdf",
+    ]
     keys += [None, True, MOMENT]
     value = {key: [index, {"k": "v" * index}, np.full(3, 0xDE, "u1").tobytes()] for index, key in enumerate(keys)}
     deep = [0xDE] * 100 + [value, {"\xde": value}]
@@ -784,7 +803,12 @@ class Containers(DataClassJsonMixin):
 
 
 simple = st.builds(
-    Simple, st.text(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.booleans(), st.none() | st.text()
+    Simple,
+    st.text(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.booleans(),
+    st.none() | st.text(),
 )
 nested = st.builds(
     Nested,

@@ -100,7 +100,8 @@ def test_an_array_of_the_wire_is_kept_as_it_is() -> None:
 
 @pytest.mark.parametrize("shape", [[6], [2, 3], [1, 2, 3]])
 def test_a_flat_list_gets_the_declared_shape(shape: list[int]) -> None:
-    assert observation(screen_shape=shape).screen.shape == tuple(shape)
+    screen = observation(screen_shape=shape).screen
+    assert (screen.shape, screen.flags.writeable) == (tuple(shape), True)
 
 
 def test_a_screen_that_does_not_fit_its_shape_is_left_as_it_came() -> None:

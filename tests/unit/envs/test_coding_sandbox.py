@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,11 +73,10 @@ def test_an_interpreter_that_dies_is_told_and_replaced(
 def test_an_interpreter_that_dies_between_two_steps_is_told_with_the_next(env: CodingEnvironment) -> None:
     run(env, "import os, threading, time\ndef end():\n    time.sleep(0.1)\n    os._exit(0)")
     run(env, "threading.Thread(target=end).start()")
-    env.step(CodeAction("import time; time.sleep(0)"))
-    pid = env._interpreter._process
-    assert pid is not None
-    while processes.below(pid.pid):
-        os.sched_yield()
+    supervisor = env._interpreter._process
+    assert supervisor is not None
+    while processes.below(supervisor.pid):
+        time.sleep(0.01)
     seen = run(env, "print('new')")
     assert (seen.stdout, seen.exit_code) == ("new\n", 0)
     assert "ended between two steps; variables are lost" in seen.stderr
@@ -124,10 +124,40 @@ def test_threads_count_too(env: CodingEnvironment) -> None:
 def test_copies_of_the_interpreter_do_not_answer_in_its_place(env: CodingEnvironment) -> None:
     seen = run(env, "import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\nprint('parent' if pid else 'child')")
     assert seen.stdout == "child\nparent\n"
-    assert run(env, "import os\nos.fork() or 1 / 0").exit_code in (0, 1)
+    seen = run(
+        env, "import os, sys\npid = os.fork()\nif not pid: sys.exit(5)\nprint(os.waitstatus_to_exitcode(os.wait()[1]))"
+    )
+    assert (seen.stdout, seen.exit_code) == ("5\n", 0)
     assert lives(env)
-    assert run(env, "import ctypes\nctypes.CDLL(None).fork()").exit_code in (0, 1)
+
+
+def test_a_copy_that_holds_the_channel_does_not_hide_the_end_of_the_interpreter(env: CodingEnvironment) -> None:
+    seen = run(env, "import os, time\nif os.fork(): os._exit(3)\ntime.sleep(60)")
+    assert seen.exit_code == 3
     assert lives(env)
+
+
+def test_what_the_code_does_between_two_steps_is_judged_too(env: CodingEnvironment) -> None:
+    code = """
+import os, subprocess, threading, time
+def work():
+    time.sleep(0.1)
+    os.kill(os.getpid(), 0)
+    subprocess.run(["touch", "done"])
+threading.Thread(target=work).start()
+print(os.getcwd())
+"""
+    done = Path(run(env, code).stdout.strip(), "done")
+    deadline = time.monotonic() + 20
+    while not done.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_code_may_signal_groups_of_its_own(env: CodingEnvironment) -> None:
+    start = "import os, subprocess\np = subprocess.Popen(['sleep', '60'], start_new_session=True)"
+    code = f"{start}\nos.killpg(p.pid, 9)\nprint(p.wait())"
+    assert run(env, code).stdout == "-9\n"
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -144,15 +174,16 @@ def test_closing_every_descriptor_ends_the_interpreter_only(env: CodingEnvironme
     assert lives(env)
 
 
-def test_words_to_the_supervisor_are_not_taken_for_an_answer(env: CodingEnvironment) -> None:
-    forged = "import os\nfor fd in range(3, 256):\n    try: os.write(fd, b'garbage' * 4)\n    except OSError: pass"
+@pytest.mark.parametrize("words", [b"\0" * 20, b"\0" * 16, b"garbage" * 4])
+def test_words_to_the_supervisor_are_not_taken_for_an_answer(env: CodingEnvironment, words: bytes) -> None:
+    forged = f"import os\nfor fd in range(3, 256):\n    try: os.write(fd, {words!r})\n    except OSError: pass"
     seen = run(env, forged)
     assert seen.exit_code == 1
     assert "wrote to the channel by which its interpreter reports" in seen.stderr
     assert lives(env)
 
 
-def test_a_channel_that_the_code_reads_empty_is_a_step_that_takes_too_long(env: CodingEnvironment) -> None:
+def test_a_channel_that_the_code_reads_empty_stops_no_session(env: CodingEnvironment) -> None:
     env.reset(step_timeout_s=0.3)
     theft = """
 import os, stat, threading
@@ -164,7 +195,8 @@ def steal():
 threading.Thread(target=steal, daemon=True).start()
 """
     run(env, theft)
-    assert run(env, "pass").exit_code != 0
+    for _ in range(3):  # who gets the first byte, the thread or the interpreter, is a matter of luck
+        run(env, "pass")
     assert lives(env)
 
 
@@ -227,10 +259,12 @@ def test_one_session_cannot_reach_the_processes_of_another(env: CodingEnvironmen
 
 
 def test_a_sandbox_that_is_killed_from_outside_is_replaced(env: CodingEnvironment) -> None:
+    folder = run(env, "import os; print(os.getcwd())").stdout.strip()
     process = env._interpreter._process
     assert process is not None
     process.kill()
     seen = run(env, "print(1)")
+    assert not Path(folder).exists()
     assert seen.exit_code == 1
     assert "The sandbox was ended or did not answer; variables are lost" in seen.stderr
     assert lives(env)
@@ -254,7 +288,7 @@ os.kill(os.getpid(), 9)
     for _ in range(2000):
         if not any(Path(f"/proc/{pid}").exists() for pid in (worker, supervisor)) and not Path(folder).exists():
             return
-        subprocess.run(["sleep", "0.005"], check=True)
+        time.sleep(0.005)
     raise AssertionError(f"processes {worker}, {supervisor} or the folder {folder} are still there")
 
 
@@ -297,7 +331,7 @@ def test_messages_arrive_whole_or_not_at_all() -> None:
 
 
 def test_descendants_are_found_however_deep() -> None:
-    code = "import os, time\nif not os.fork(): os.fork()\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+    code = "import os, time\nif not os.fork(): os.fork()\nos.write(1, b'%d\\n' % os.getpid())\ntime.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         told = {int(process.stdout.readline()) for _ in range(3)}

@@ -39,7 +39,7 @@ def adopt_orphans() -> None:
 
 
 def hide_memory() -> None:
-    """No other process of the same user may look into this one."""
+    """No other process of the same user may look into this one, or into its copies."""
     _prctl(_SET_DUMPABLE, 0)
 
 
@@ -98,7 +98,6 @@ def confine(limits: Limits, uid: int | None, parent: int) -> int | None:
         os.setresuid(uid, uid, uid)
     if not sys.platform.startswith("linux"):
         return None
-    hide_memory()
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

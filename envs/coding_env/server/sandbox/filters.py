@@ -103,8 +103,7 @@ def judge(listener: int, top: int, most: int) -> None:
         else:
             target = ctypes.c_int32(first & 0xFFFFFFFF).value
             # A group is led by a process of the code or has none of the server's: they are in other sessions.
-            fine = target != -1 and processes.is_below(abs(target), top)
-            refusal = 0 if fine else errno.EPERM
+            refusal = 0 if processes.is_below(abs(target), top) else errno.EPERM
         answer = struct.pack("=QqiI", call, 0, -refusal, 0 if refusal else _CONTINUE)
         fcntl.ioctl(listener, _SEND, bytearray(answer))
     except OSError as error:

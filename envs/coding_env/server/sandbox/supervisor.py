@@ -12,7 +12,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -60,8 +59,9 @@ class Supervisor:
         self._limits = confine.Limits(settings["memory"], settings["processes"], settings["file"])
         uid = settings["uid"]
         self._uid = uid if confine.can_be(uid) else None
-        self._folder: str | None = None
+        self._folder: str = settings["folder"]
         self._child: _Child | None = None
+        self._ready = False
         self._gap = ""
 
     def serve(self) -> NoReturn:
@@ -83,25 +83,26 @@ class Supervisor:
     def _next_message(self) -> dict[str, Any] | None:
         while True:
             ready = self._wait(None)
-            if self._server.fileno() in ready:
-                return channel.receive(self._server)
             self._judge(ready)
             if self._child is not None and self._child.control.fileno() in ready:
                 # It ended between two steps, or says what nobody asked.
                 self._end_worker()
                 self._gap = _GAP
+            if self._server.fileno() in ready:
+                return channel.receive(self._server)
 
     def _reset(self) -> None:
         if not self._end():
             raise SystemExit("processes of the code cannot be ended")
         with confine.acting_as(self._uid):
-            self._folder = tempfile.mkdtemp(prefix="coding-")
+            os.mkdir(self._folder, 0o700)
+        self._ready = True
         self._gap = ""
         self._start()
 
     def _step(self, code: str, limit_s: float) -> dict[str, Any]:
         try:
-            if self._folder is None:
+            if not self._ready:
                 self._reset()
             child = self._child or self._start()
             exit_code, note = self._run(child, code, limit_s)
@@ -221,7 +222,6 @@ class Supervisor:
     def _become_worker(self, control: socket.socket, parent: int) -> NoReturn:
         try:
             os.setsid()
-            assert self._folder is not None
             with open(os.devnull) as null:
                 os.dup2(null.fileno(), 0)  # in place of the channel to the server
             self._server.detach()
@@ -231,7 +231,6 @@ class Supervisor:
             os.environ["PWD"] = self._folder
             listener = confine.confine(self._limits, self._uid, parent)
             os.chdir(self._folder)
-            tempfile.tempdir = None
             worker = Worker(control)
             if listener is None:
                 control.sendall(b"+")
@@ -274,10 +273,8 @@ class Supervisor:
     def _end(self) -> bool:
         """End the worker and remove its folder."""
         gone = self._end_worker()
-        if self._folder is not None:
-            with confine.acting_as(self._uid):
-                shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        with confine.acting_as(self._uid):
+            shutil.rmtree(self._folder, ignore_errors=True)
         return gone
 
     def _interrupt(self, child: _Child) -> None:

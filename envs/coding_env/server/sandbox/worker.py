@@ -35,8 +35,6 @@ class Worker:
         # As for a script: modules that the code has written can be imported.
         sys.path[0] = ""
         sys.argv = [""]
-        # A copy of this process must not answer in its place.
-        os.register_at_fork(after_in_child=self._forked)
 
     def serve(self) -> NoReturn:
         """Run until the supervisor is gone."""
@@ -48,7 +46,7 @@ class Worker:
             self._renew_streams()
             exit_code = self._run(code.decode("utf-8", "surrogatepass"))
             self._flush()
-            if os.getpid() != self._pid:
+            if os.getpid() != self._pid:  # a copy, made by the code, must not answer in the place of its original
                 os._exit(exit_code & 0xFF)
             self._control.sendall(ANSWER.pack(mark, exit_code))
         os._exit(0)
@@ -109,7 +107,3 @@ class Worker:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
-
-    def _forked(self) -> None:
-        with contextlib.suppress(OSError):
-            self._control.close()
