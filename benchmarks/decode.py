@@ -15,14 +15,14 @@ TYPED, BY_HAND = "typed, checked, unknown keys kept", "cls(**dict) twice, by han
 
 MUSTS = [Must("decode_vs_by_hand", "its time as a multiple of cls(**dict)", times(TYPED, BY_HAND), at_most=5)]
 
-_OBSERVATION = {"echoed_message": "hello, world", "message_length": 12, "metadata": {"step": 1}}
+_OBSERVATION: dict[str, Any] = {"echoed_message": "hello, world", "message_length": 12, "metadata": {"step": 1}}
 
 
 @contextmanager
 def bench(*, quick: bool) -> Iterator[Bench]:
     """Compare with constructing both classes from dicts that are known to fit."""
     payload = {"observation": {**_OBSERVATION, "mood": "calm"}, "reward": 1.2, "done": False}
-    count = 500 if quick else 5000
+    count = 200
     with EchoEnv("http://localhost:8000") as env:
 
         def by_hand() -> StepResult[EchoObservation]:
@@ -35,6 +35,7 @@ def bench(*, quick: bool) -> Iterator[Bench]:
             {TYPED: _mean_s(lambda: env._parse_result(payload), count), BY_HAND: _mean_s(by_hand, count)},
             reference=BY_HAND,
             blocks=20 if quick else 60,
+            per_block=10,
             musts=MUSTS,
         )
 

@@ -68,7 +68,7 @@ class Bench:
         title: One line on what is compared.
         cases: Name: one sample, or a list of them. It returns what it measured, or ``None`` to be timed from outside,
             in seconds.
-        reference: The case that the others are divided by.
+        reference: The case that the others are divided by; empty where they are of different kinds.
         blocks: Every case has its turn in each.
         per_block: Calls of a case in one block.
         unit: Of the numbers: ``s`` is shown as milliseconds.
@@ -78,7 +78,7 @@ class Bench:
 
     title: str
     cases: dict[str, Case]
-    reference: str
+    reference: str = ""
     blocks: int = 10
     per_block: int = 1
     unit: str = "s"

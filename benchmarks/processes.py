@@ -58,7 +58,7 @@ def server(command: list[str], *, cwd: Path = ROOT, **variables: str) -> Iterato
 
 def our_server(app: str, **variables: str) -> Any:
     """Our server of ``app``, with its defaults."""
-    return server([sys.executable, "-m", "openenv.server", app, "--port", "0"], **variables)
+    return server([sys.executable, "-m", "openenv.server", app, "--port", "0"], cwd=ROOT, **variables)
 
 
 def peer_python() -> str:

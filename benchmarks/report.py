@@ -37,7 +37,7 @@ def as_json(name: str, result: Result) -> dict[str, Any]:
             case: {
                 "median": result.median(case),
                 "p95": result.p95(case),
-                "ratio": result.ratio(case),
+                "ratio": result.ratio(case) if result.bench.reference else None,
                 "samples": len(result.samples(case)),
                 "cpu": result.cpu.get(case, {}),
             }
@@ -54,7 +54,7 @@ def as_markdown(name: str, result: Result) -> str:
     unit = result.bench.unit
     for case in result.bench.cases:
         cells = [case, _number(result.median(case), unit), _number(result.p95(case), unit)]
-        cells += [f"{result.ratio(case):.2f}", str(len(result.samples(case)))]
+        cells += [f"{result.ratio(case):.2f}" if result.bench.reference else "", str(len(result.samples(case)))]
         cpu = result.cpu.get(case, {})
         cells += [_number(cpu[side], "s") if side in cpu else "" for side in sides]
         lines.append(_row(cells))
@@ -81,4 +81,4 @@ def _bound(must: Must) -> str:
 
 
 def _number(value: float, unit: str) -> str:
-    return f"{value * 1000:.3g} ms" if unit == "s" else f"{value:.4g} {unit}"
+    return f"{value * 1000:.4g} ms" if unit == "s" else f"{value:.4g} {unit}".strip()

@@ -1,4 +1,4 @@
-"""Steps with the peer's synchronous client: a number of steps on each line of input, their seconds as JSON on output."""
+"""Steps with the peer's synchronous client: reads how many, writes the seconds of each as JSON; line by line."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import kit
 import uvicorn
 from fastapi import FastAPI
+
 from openenv.core.env_server.http_server import HTTPEnvServer
 
 KIND, FOLDERS = sys.argv[1], sys.argv[2:]
