@@ -133,6 +133,22 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         return cls._started(LocalProcessProvider(), app, client_options, options)
 
     @classmethod
+    def attach(cls, container: str, *, client_options: Mapping[str, Any] | None = None) -> Self:
+        """A client of a container that runs already; closing it frees its session and leaves the container alone.
+
+        Args:
+            container: Its name or id, or one of its labels as ``name=value``.
+            client_options: Arguments of the constructor of the client.
+
+        Raises:
+            ContainerError: There is no such container, more than one has the label, or it does not run.
+        """
+        from openenv.containers import LocalDockerProvider
+
+        provider = LocalDockerProvider.attach(container)
+        return cls(provider.url, provider=provider, **(client_options or {}))
+
+    @classmethod
     def _started(
         cls, provider: Any, image: str, client_options: Mapping[str, Any] | None, options: dict[str, Any]
     ) -> Self:
@@ -204,6 +220,10 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         """Where the server is, without a trailing slash."""
         return self._base
 
+    def logs(self, tail: int = 100) -> str:
+        """The last lines that the server printed, where this client's provider can tell; else empty."""
+        return self._provider.logs(tail) if hasattr(self._provider, "logs") else ""
+
     # --- the end ---
 
     def close(self) -> None:
@@ -223,8 +243,8 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
             self._lock.release()
         self._exchange.line.cut = False
         try:
-            if self._provider is None:
-                self._session.close(self._limit("close", UNSET))
+            # A server that is about to be stopped gets little time to say goodbye.
+            self._session.close(self._limit("close", UNSET) if self._provider is None else 1.0)
         finally:
             self._exchange.close()
             if self._provider is not None:

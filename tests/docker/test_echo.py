@@ -135,3 +135,17 @@ def test_long_answers_are_compressed_on_a_link_that_is_not_loopback(echo_image: 
         assert raw.headers["Content-Encoding"] == "deflate"
         assert int(raw.headers["Content-Length"]) < len(text) / 20
         assert raw.json()["observation"]["echoed_message"] == text
+
+
+def test_a_client_attached_to_a_container_frees_its_session_and_leaves_the_container(echo_image: str) -> None:
+    with EchoEnv.from_docker_image(echo_image) as owner:
+        name = owner._provider._container_name
+        with EchoEnv.attach(name) as guest:
+            guest.reset()
+            assert guest.step(EchoAction(message="hi")).reward == pytest.approx(0.2)
+            assert guest.health()["sessions"]["active"] == 1
+            assert "OPENENV_READY" in guest.logs(tail=20)
+        assert owner.health()["sessions"]["active"] == 0
+        owner.reset()
+    with pytest.raises(ContainerError):
+        EchoEnv.attach(name)
