@@ -129,6 +129,7 @@ def _ordinary(
         request_method=request.method,
     )
     response = adapter.build_response(request, raw)
+    response.openenv_parsed = parsed  # type: ignore[attr-defined]
     # The body is read by the caller within the same call; the connection is given back after that.
     response.openenv_done = lambda ok: done(ok and not parsed.will_close and parsed.isclosed())  # type: ignore[attr-defined]
     return response
@@ -382,6 +383,8 @@ class Exchange:
                         raise too_large(None, self.max_reply_bytes)
                     if limits.deadline.passed():
                         raise TimeoutError("the limit of the call passed")
+            if missing := getattr(getattr(response, "openenv_parsed", None), "length", None):
+                raise ConnectionResetError(f"the connection broke {missing} bytes before the end of the answer")
             reusable = response.status_code < 500
         except BaseException:
             reusable = False
