@@ -10,6 +10,7 @@ from typing import Any
 from openenv.core.errors import ConfigurationError
 from openenv.core.timing import seconds
 from openenv.core.types import State
+from openenv.server import body as bodies
 from openenv.server.access import Access
 from openenv.server.cold import cold_app
 from openenv.server.engine import Engine
@@ -31,7 +32,7 @@ def create_app(
     default_session: bool = True,
     token: str | None = None,
     tracebacks: bool | None = None,
-    max_body_bytes: int = 64 << 20,
+    max_body_bytes: int | None = None,
     allowed_hosts: Iterable[str] | None = None,
 ) -> App:
     """An ASGI application that serves the environments that ``factory`` makes.
@@ -49,7 +50,8 @@ def create_app(
         default_session: Whether calls that name no session share one, as the first generation of clients expects.
         token: What callers must send as ``Authorization: Bearer TOKEN`` (``OPENENV_TOKEN``, else nothing).
         tracebacks: Errors of the environment carry its traceback (``OPENENV_TRACEBACKS=1``).
-        max_body_bytes: The largest request.
+        max_body_bytes: The largest request, and the largest message of a WebSocket (``OPENENV_MAX_BODY_BYTES``, else 64
+            MiB).
         allowed_hosts: Names of this server that are not obviously local, ``*`` for any
             (``OPENENV_ALLOWED_HOSTS``, separated by commas). They matter where there is no token.
 
@@ -66,6 +68,8 @@ def create_app(
     idle_s = seconds(session_idle_s, "session_idle_s")
     if token is None:
         token = os.environ.get("OPENENV_TOKEN") or None
+    if max_body_bytes is None:
+        max_body_bytes = bodies.max_body_bytes()
     if tracebacks is None:
         tracebacks = os.environ.get("OPENENV_TRACEBACKS", "") == "1"
     if allowed_hosts is None:

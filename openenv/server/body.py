@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections.abc import Generator, Mapping
 from typing import Any, Final
 
 from openenv.core import codec
-from openenv.core.errors import ProtocolError
+from openenv.core.errors import ConfigurationError, ProtocolError
 from openenv.server.access import Refused, media_of
 
 #: Seconds within which a body must be complete.
@@ -16,6 +17,18 @@ BODY_S: Final = 30.0
 #: Seconds that `/state` waits for its turn where the caller does not say.
 STATE_S: Final = 10.0
 _MAX_DIGITS: Final = 15
+
+
+def max_body_bytes() -> int:
+    """The largest request and WebSocket message of a server that is not told: ``OPENENV_MAX_BODY_BYTES``, else 64 MiB.
+
+    Raises:
+        ConfigurationError: The variable is not a positive whole number.
+    """
+    text = os.environ.get("OPENENV_MAX_BODY_BYTES", str(64 << 20))
+    if not text.isdigit() or int(text) == 0:
+        raise ConfigurationError(f"OPENENV_MAX_BODY_BYTES must be a positive whole number of bytes; got {text!r}")
+    return int(text)
 
 
 class Unusable(Exception):

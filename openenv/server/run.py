@@ -12,11 +12,10 @@ from typing import Any
 import uvicorn
 
 from openenv.core.errors import ConfigurationError
+from openenv.server.body import max_body_bytes
 
 #: Idle connections of clients are kept for this many seconds.
 KEEP_ALIVE_S = 300
-#: The largest WebSocket message; what is larger ends the socket.
-MAX_MESSAGE_BYTES = 64 << 20
 #: Seconds that calls in flight get at the end.
 GRACEFUL_S = 5
 
@@ -36,7 +35,7 @@ def config(app: Any, **options: Any) -> uvicorn.Config:
         "lifespan": "on",
         "workers": 1,
         "ws": "websockets-sansio",
-        "ws_max_size": MAX_MESSAGE_BYTES,
+        "ws_max_size": max_body_bytes(),  # a larger message ends the socket
         "ws_per_message_deflate": True,  # for clients that ask; ours do where the link is not loopback
     }
     return uvicorn.Config(app, **{**settings, **options})

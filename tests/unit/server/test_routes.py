@@ -222,3 +222,27 @@ def test_an_application_can_be_served_again_after_it_was_stopped() -> None:
     for _ in range(2):
         with serve_in_thread(app) as url, EchoEnv(url) as env:
             assert env.reset().observation.message_length == 0
+
+
+def test_the_largest_body_and_message_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    import websockets.sync.client as sockets
+    from websockets.exceptions import ConnectionClosed
+
+    from envs.echo_env import EchoAction, EchoEnv, EchoObservation
+    from envs.echo_env.server.environment import EchoEnvironment
+    from openenv.core.errors import ConfigurationError, InvalidRequest
+    from openenv.server import create_app, serve_in_thread
+
+    monkeypatch.setenv("OPENENV_MAX_BODY_BYTES", "1000")
+    with serve_in_thread(create_app(EchoEnvironment, EchoAction, EchoObservation)) as url, EchoEnv(url) as env:
+        env.reset()
+        with pytest.raises(InvalidRequest, match="1000"):
+            env.step(EchoAction(message="x" * 2000))
+        assert env.step(EchoAction(message="x")).observation.message_length == 1
+        with sockets.connect(url.replace("http", "ws") + "/ws", compression=None) as socket:
+            socket.send("x" * 2000)
+            with pytest.raises(ConnectionClosed):
+                socket.recv(timeout=5)
+    monkeypatch.setenv("OPENENV_MAX_BODY_BYTES", "many")
+    with pytest.raises(ConfigurationError, match=r"OPENENV_MAX_BODY_BYTES.*many"):
+        create_app(EchoEnvironment, EchoAction, EchoObservation)
