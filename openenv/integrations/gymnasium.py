@@ -19,7 +19,6 @@ from gymnasium.error import ResetNeeded
 
 from openenv.core import codec
 from openenv.core.errors import ConfigurationError, ServerError
-from openenv.core.generic_client import GenericHTTPEnvClient
 from openenv.core.types import StepResult
 from openenv.integrations.spaces import into, out_of, space_of
 
@@ -57,7 +56,8 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self._seeded = False
         schemas = {} if observation_space is not None and action_space is not None else _schemas(env)
         self._action = action if action_space is not None else _field("action", action, schemas)
-        self._observation = observation if observation_space is not None else _field("observation", observation, schemas)
+        given = observation_space is not None
+        self._observation = observation if given else _field("observation", observation, schemas)
         if action_space is None:
             action_space = _space("action", self._action, schemas["action"])
         if observation_space is None:
@@ -72,9 +72,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
             raise ConfigurationError(f"render_mode must be one of {', '.join(modes)}; got {render_mode!r}")
         self.render_mode = render_mode
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; ``options`` are those of the environment's reset, for this episode only."""
         super().reset(seed=seed)
         self._seeded = self._seeded or seed is not None
@@ -140,10 +138,9 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
     def _observe(self, result: StepResult[Any]) -> tuple[Any, dict[str, Any]]:
         fields = codec.fields(result.observation)
         info = {**(result.metadata or {}), **(fields.get("metadata") or {})}
-        seen = () if callable(self._observation) else (self._observation,)
-        if self._observation is None:
-            seen = tuple(fields)
-        info |= {name: value for name, value in fields.items() if name not in _TOLD_ELSEWHERE and name not in seen}
+        if self._observation is not None:
+            told = {*_TOLD_ELSEWHERE, self._observation}
+            info |= {name: value for name, value in fields.items() if name not in told}
         return self._see(result.observation), info
 
     def _pay(self, reward: Any) -> float:
@@ -158,8 +155,8 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
 
     def _picture_space(self) -> str | None:
         """Which part of an observation is a picture: the name of the field, "" where it is all of it."""
-        parts = self.observation_space.spaces if isinstance(self.observation_space, spaces.Dict) else {"": self.observation_space}
-        for name, part in parts.items():
+        whole = self.observation_space
+        for name, part in whole.spaces.items() if isinstance(whole, spaces.Dict) else [("", whole)]:
             shape = part.shape if isinstance(part, spaces.Box) and part.dtype == np.uint8 else ()
             if len(shape) == 2 or (len(shape) == 3 and shape[2] == 3):
                 return name
@@ -207,10 +204,7 @@ def to_gymnasium(
 
 def _schemas(env: Any) -> dict[str, Any]:
     try:
-        if hasattr(env, "schema"):
-            return dict(env.schema())
-        with GenericHTTPEnvClient(env.base_url) as client:
-            return client.schema()
+        return dict(env.schema())
     except ServerError as error:
         raise ConfigurationError(
             f"the server does not tell its schemas: {error.message}",

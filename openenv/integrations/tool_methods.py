@@ -87,7 +87,7 @@ def of_function(name: str, function: Callable[..., Any]) -> ToolMethod:
         parameters.append(parameter.replace(annotation=hints[parameter.name], kind=kind, default=default))
     parameters.sort(key=lambda parameter: parameter.kind)
     told = {p.name: described_parameter(described, p.name) for p in parameters}
-    head = _SECTION.split(described)[0].strip()
+    head = _SECTION.split(described)[0].strip().replace("``", "`")
     return ToolMethod(_identifier(name), head or f"Call {name}.", tuple(parameters), told, function)
 
 

@@ -108,7 +108,8 @@ class EnvironmentFactory:
         if not isinstance(kind, type):
             with self.make() as client:
                 kind = type(client)
-        return kind
+        found: type[Any] = kind
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_class": None, "_lock": None}

@@ -35,7 +35,8 @@ def cold_app(
         return Response(reply.body, reply.status, about, reply.media)
 
     async def schema(request: Request) -> Response:
-        types = {"action": action_type, "observation": observation_type, "state": state_type}
+        acts = getattr(factory, "action_schema", action_type)
+        types = {"action": acts, "observation": observation_type, "state": state_type}
         schemas = {kind: {} if cls is dict else codec.json_schema(cls) for kind, cls in types.items()}
         return answer(request, Reply(200, codec.to_json({**schemas, "protocol": PROTOCOL}), codec.JSON))
 
