@@ -86,9 +86,12 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         """Act once.
 
         Raises:
+            gymnasium.error.ResetNeeded: No episode has begun.
             ConfigurationError: The environment paid nothing, not even 0, and ``no_reward`` was not given.
             OpenEnvError: See :mod:`openenv.core.errors`; where ``episode_lost`` is true, ``reset`` begins another.
         """
+        if self._last is None:
+            raise ResetNeeded("reset() begins the episode that step() goes on with")
         result = self._last = self.client.step(self._act(action))
         observation, info = self._observe(result)
         truncated = bool(result.truncated)
