@@ -293,7 +293,7 @@ def test_a_whole_number_without_bounds_is_no_action(atari_url: str) -> None:
 
 
 def test_a_field_that_is_not_there_is_named_with_those_that_are(echo_url: str) -> None:
-    with EchoEnv(echo_url) as client, pytest.raises(ConfigurationError, match="'text'.*echoed_message"):
+    with EchoEnv(echo_url) as client, pytest.raises(ConfigurationError, match=r"'text'.*echoed_message"):
         to_gymnasium(client, observation="text")
 
 

@@ -1,4 +1,4 @@
-"""What TorchRL, verifiers and SkyRL call, in their order and by their names; the packages themselves: tests/training."""
+"""What TorchRL and verifiers call, in their order and by their names; the packages themselves are in tests/training."""
 
 from __future__ import annotations
 
