@@ -41,6 +41,7 @@ def test_wrapped_atari_frames_are_those_of_the_emulator(told_by: Callable[..., A
     assert told["same"]
     assert told["shape"] == [4, 84, 84]
     assert told["episodes"] > 0
+    assert 'obs_type="grayscale"' in told["told"]
 
 
 def test_a_data_loader_plays_in_its_workers(run_with: Callable[..., str]) -> None:

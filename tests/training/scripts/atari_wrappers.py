@@ -12,12 +12,15 @@ from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, Record
 
 from envs.atari_env import AtariEnv
 from envs.atari_env.gym import to_gymnasium
+from openenv.core.errors import ConfigurationError
 
 STEPS = 300
 
 
-def wrapped(env: Any) -> Any:
-    return RecordEpisodeStatistics(FrameStackObservation(AtariPreprocessing(env, terminal_on_life_loss=True), 4))
+def wrapped(env: Any, noop_max: int = 0) -> Any:
+    # The emulator's own environment draws its seeds first, so that a seed stands for other numbers of no-ops there.
+    plain = AtariPreprocessing(env, noop_max=noop_max, terminal_on_life_loss=True)
+    return RecordEpisodeStatistics(FrameStackObservation(plain, 4))
 
 
 gymnasium.register_envs(ale_py)
@@ -36,4 +39,11 @@ with AtariEnv.from_process() as server:
             theirs.reset(seed=episodes)
     shape = list(mine[0].shape)
     ours.close()
-print(json.dumps({"same": all(same), "episodes": episodes, "reward": reward, "shape": shape}))
+    idle = wrapped(to_gymnasium(AtariEnv(server.base_url), obs_type="rgb", frameskip=1), noop_max=30)
+    try:
+        idle.reset(seed=1)
+        told = ""
+    except ConfigurationError as error:  # rgb frames, where the wrapper asks for grey ones
+        told = str(error)
+    idle.close()
+print(json.dumps({"same": all(same), "episodes": episodes, "reward": reward, "shape": shape, "told": told}))
