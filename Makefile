@@ -42,7 +42,7 @@ interop: $(VENV)/dev
 	$(RUN) -m pytest -n auto --dist worksteal -m interop $(ARGS)
 
 training-tests: $(VENV)/dev
-	$(RUN) -m pytest -n 2 --dist loadgroup -m training $(ARGS)
+	$(RUN) -m pytest -n 2 -m training $(ARGS)
 
 lint: $(VENV)/dev
 	$(RUN) -m ruff check .

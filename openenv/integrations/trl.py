@@ -82,13 +82,17 @@ class EnvironmentFactory:
                     raise ConfigurationError(
                         f"a tool cannot be called {', '.join(taken)}", remedy="Give tools={another_name: function}."
                     )
-                self._class = type(f"{self._client_class().__name__}Rollout", (Rollout,), methods)
+                kind = self._client_class()
+                self._class = type(f"{kind.__name__ if kind is not None else ''}Rollout", (Rollout,), methods)
         return self._class(self)
 
     def _methods(self) -> list[ToolMethod]:
         if self.tools is not None:
             return [of_function(name, function) for name, function in self.tools.items()]
         kind = self._client_class()
+        if kind is None:
+            with self.make() as client:
+                kind = type(client)
         if issubclass(kind, ToolEnv):
             with self.make() as client:
                 client.reset()
@@ -100,16 +104,13 @@ class EnvironmentFactory:
             )
         return [of_function(default_name(action_type), action_type)]
 
-    def _client_class(self) -> type[Any]:
+    def _client_class(self) -> type[Any] | None:
+        """The class of the clients, where ``make`` tells it without being called."""
         make: Any = self.make
         while isinstance(make, functools.partial):
             make = make.func
         kind = getattr(make, "__self__", make)  # of a constructor such as EchoEnv.from_docker_image
-        if not isinstance(kind, type):
-            with self.make() as client:
-                kind = type(client)
-        found: type[Any] = kind
-        return found
+        return kind if isinstance(kind, type) else None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_class": None, "_lock": None}
@@ -124,7 +125,8 @@ class Rollout:
 
     Where the server, the container or the way to them fails in the middle of a rollout, the model reads nothing of it
     (its tools give empty text), and ``get_reward`` gives ``None``: TRL leaves the rollout out. The next ``reset``
-    begins with a new client; where that fails too, the error ends the training.
+    begins with a new client; where that fails too, the error ends the training. So does, at ``get_reward``, whatever
+    else was raised, as by a hook of the client.
     """
 
     def __init__(self, factory: EnvironmentFactory) -> None:
@@ -133,7 +135,7 @@ class Rollout:
         self._closing: Any = None
         self._results: list[StepResult[Any]] = []
         self._done = False
-        self._failure: OpenEnvError | None = None
+        self._failure: Exception | None = None
 
     def reset(self, **row: Any) -> Any:
         """Begin an episode with the columns of the row that the environment's reset shall get."""
@@ -142,26 +144,35 @@ class Rollout:
             self._close()
         try:
             result = self._begin(options)
+        except InvalidRequest:  # the row does not fit this environment
+            self._close()
+            raise
         except OpenEnvError as error:
-            if isinstance(error, InvalidRequest):
-                raise
             log.warning("reset failed and is tried once more with a new client: %s", error)
             self._close()
-            result = self._begin(options)
+            try:
+                result = self._begin(options)
+            except BaseException:
+                self._close()
+                raise
         self._results, self._done, self._failure = [], result.done, None
         seen = self._factory.observe(result)
         return f"\n\n{seen}" if isinstance(seen, str) and seen else seen or None
 
     def get_reward(self) -> float | None:
         """What the rollout has earned; ``None`` where nobody can know."""
-        return None if self._failure is not None else self._factory.reward(self._results)
+        if self._failure is None:
+            return self._factory.reward(self._results)
+        if isinstance(self._failure, OpenEnvError):
+            return None
+        raise self._failure
 
     def _begin(self, options: dict[str, Any]) -> StepResult[Any]:
         if self._client is None:
-            self._client = client = self._factory.make()
-            # At the end of the interpreter too: nobody else closes what the trainer was given.
-            self._closing = weakref.finalize(self, client.close)
+            self._client = self._factory.make()
         result: StepResult[Any] = self._client.reset(**options)
+        if self._closing is None:
+            self._closing = _close_at_the_end(self, self._client)
         return result
 
     def _act(self, action: Any) -> Any:
@@ -176,6 +187,8 @@ class Rollout:
         except OpenEnvError as error:
             if isinstance(error, _FOR_THE_MODEL) and not error.episode_lost:
                 raise ValueError(error.message) from None
+            return self._fail(error)
+        except Exception as error:  # noqa: BLE001 - get_reward raises it: the trainer would show it to the model
             return self._fail(error)
         self._results.append(result)
         self._done = result.done
@@ -192,19 +205,30 @@ class Rollout:
             raise ValueError(error.message) from None
         return answer.text or str(answer.data)
 
-    def _fail(self, error: OpenEnvError) -> str:
+    def _fail(self, error: Exception) -> str:
         log.warning("a rollout is left out, because its environment failed: %s", error)
         self._failure = error
         return ""
 
     def _close(self) -> None:
-        self._client = None
+        client, self._client = self._client, None
         closing, self._closing = self._closing, None
         if closing is not None:
+            closing.detach()
+        if client is not None:
             try:
-                closing()
+                client.close()
             except (OpenEnvError, OSError) as error:
                 log.warning("a client could not be closed: %s", error)
+
+
+def _close_at_the_end(owner: Any, client: Any) -> weakref.finalize[..., Any]:
+    """Close ``client`` when ``owner`` goes, and at the end of the interpreter: nobody else does.
+
+    To be called after the first reset: at the end, what was made last is finalised first, and the connections, which
+    the first reset makes, must still be there.
+    """
+    return weakref.finalize(owner, client.close)
 
 
 def environment_factory(
@@ -243,7 +267,7 @@ def rollout_func(
     act: Callable[[str], Any],
     *,
     seed: Callable[[Any], int | None] = lambda prompt: None,
-) -> Callable[[list[Any], Any], dict[str, Any]]:
+) -> RolloutFunc:
     """A ``rollout_func`` for ``GRPOTrainer`` where each completion is one action in an episode of its own.
 
     What it returns has ``env_reward`` beside what ``generate`` gave: what each step paid, ``None`` where the
@@ -256,42 +280,54 @@ def rollout_func(
         act: Makes the action of a completion's text.
         seed: The seed of the episode of a prompt.
     """
-    held: list[Any] = []
+    return RolloutFunc(make, generate, act, seed)
 
-    def roll(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        if not held:
-            held.append(make())
-            weakref.finalize(roll, held[0].close)
-        output = dict(generate(prompts, trainer))
+
+class RolloutFunc:
+    """Plays completions; :func:`rollout_func` makes it."""
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        generate: Callable[[list[Any], Any], Mapping[str, Any]],
+        act: Callable[[str], Any],
+        seed: Callable[[Any], int | None],
+    ) -> None:
+        self._make, self._generate, self._act, self._seed = make, generate, act, seed
+        self._client: Any = None
+
+    def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        if self._client is None:
+            self._client = self._make()
+            self._client.reset()
+            _close_at_the_end(self, self._client)
+        output = dict(self._generate(prompts, trainer))
         texts = output.pop("text")
         each = len(texts) // len(prompts) if prompts else 1
-        seeds = [seed(prompt) for prompt in prompts for _ in range(each)]
-        output["env_reward"] = [_pay(held[0], act, text, given) for text, given in zip(texts, seeds, strict=True)]
+        seeds = [self._seed(prompt) for prompt in prompts for _ in range(each)]
+        output["env_reward"] = [self._pay(text, seed) for text, seed in zip(texts, seeds, strict=True)]
         return output
 
-    return roll
+    def _pay(self, text: str, seed: int | None) -> float | None:
+        """What one step pays; where its episode is lost, another one is tried."""
+        for last in (False, True):
+            try:
+                self._client.reset(**({} if seed is None else {"seed": seed}))
+            except OpenEnvError:
+                if last:
+                    raise
+                continue
+            try:
+                reward = self._client.step(self._act(text)).reward
+                return None if reward is None else float(reward)
+            except OpenEnvError as error:
+                if isinstance(error, _FOR_THE_MODEL) and not error.episode_lost:
+                    log.info("the environment refused an action: %s", error)
+                    return None
+                log.warning("the episode of a rollout was lost: %s", error)
+        return None
 
 
 def env_reward(completions: list[Any], *, env_reward: list[float | None], **_: Any) -> list[float | None]:
     """The reward function that goes with :func:`rollout_func`."""
     return env_reward
-
-
-def _pay(client: Any, act: Callable[[str], Any], text: str, seed: int | None) -> float | None:
-    """What one step pays; where its episode is lost, another one is tried."""
-    for last in (False, True):
-        try:
-            client.reset(**({} if seed is None else {"seed": seed}))
-        except OpenEnvError:
-            if last:
-                raise
-            continue
-        try:
-            reward = client.step(act(text)).reward
-            return None if reward is None else float(reward)
-        except OpenEnvError as error:
-            if isinstance(error, _FOR_THE_MODEL) and not error.episode_lost:
-                log.info("the environment refused an action: %s", error)
-                return None
-            log.warning("the episode of a rollout was lost: %s", error)
-    return None

@@ -44,6 +44,10 @@ def test_wrapped_atari_frames_are_those_of_the_emulator(told_by: Callable[..., A
     assert 'obs_type="grayscale"' in told["told"]
 
 
+def test_the_examples_of_the_page_run_those_with_atari_wrappers_too(run_with: Callable[..., str]) -> None:
+    assert "1 passed" in run_with("sb3", "-m", "pytest", "-q", "tests/integrations/test_trainers_page.py")
+
+
 def test_a_data_loader_plays_in_its_workers(run_with: Callable[..., str]) -> None:
     assert "the same returns" in run_with("sb3", "-m", "examples.many_processes", "DataLoader")
 
