@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
 from envs.echo_env import EchoEnv
-from openenv.core import GenericHTTPEnvClient
+from openenv.core import GenericHTTPEnvClient, ToolEnv
 from openenv.core.errors import ConfigurationError
 from openenv.integrations.gymnasium import to_gymnasium
 from openenv.integrations.spaces import Text
@@ -51,4 +51,16 @@ def test_rollouts_of_trl_play_on_every_server(server: Make, version: str) -> Non
     environment.reset(seed=3, prompt="x")
     assert "hello" in environment.echo(message="hello")
     assert environment.get_reward() == pytest.approx(0.5)
+    environment._close()
+
+
+@pytest.mark.parametrize("version", ["0.3.0", "0.10.0"])
+def test_tools_of_every_server_are_tools_of_the_model(server: Make, version: str) -> None:
+    environment: Any = environment_factory(ToolEnv, server(version, "tools").url)()
+    assert get_type_hints(environment.add) == {"a": int, "b": int, "return": str}
+    environment.reset()
+    assert environment.add(a=2, b=3) == "5"
+    with pytest.raises(ValueError, match="for no reason"):
+        environment.fail(reason="for no reason")
+    assert environment.calls() == "1"
     environment._close()
