@@ -12,7 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import gymnasium
+try:
+    import gymnasium
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "gymnasium is not installed. Say: pip install 'openenv-client[gymnasium]'", name="gymnasium"
+    ) from error
 import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.error import ResetNeeded
@@ -54,10 +59,10 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self._no_reward = no_reward
         self._last: StepResult[Any] | None = None
         self._seeded = False
-        schemas = {} if observation_space is not None and action_space is not None else _schemas(env)
-        self._action = action if action_space is not None else _field("action", action, schemas)
-        given = observation_space is not None
-        self._observation = observation if given else _field("observation", observation, schemas)
+        known = _known(action, action_space) and _known(observation, observation_space)
+        schemas = {} if known else _schemas(env)
+        self._action = _field("action", action, action_space, schemas)
+        self._observation = _field("observation", observation, observation_space, schemas)
         if action_space is None:
             action_space = _space("action", self._action, schemas["action"])
         if observation_space is None:
@@ -78,8 +83,8 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self._seeded = self._seeded or seed is not None
         if seed is None and self._seeded:
             seed = int(self.np_random.integers(_SEEDS))
-        given = {} if seed is None else {"seed": seed}
-        result = self._last = self.client.reset(**self._reset_options, **(options or {}), **given)
+        given = {**self._reset_options, **(options or {}), **({} if seed is None else {"seed": seed})}
+        result = self._last = self.client.reset(**given)
         return self._observe(result)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -222,13 +227,25 @@ def _wanted(which: str, schema: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _field(which: str, part: Part | None, schemas: Mapping[str, Any]) -> Part | None:
+def _known(part: Part | None, space: Space[Any] | None) -> bool:
+    """Whether there is nothing to ask the server's schemas."""
+    return space is not None and (part is not None or isinstance(space, spaces.Dict))
+
+
+def _field(which: str, part: Part | None, space: Space[Any] | None, schemas: Mapping[str, Any]) -> Part | None:
     """The one field that the space is about, or ``None`` where it is about several."""
+    if _known(part, space):
+        return part
     if callable(part):
         raise ConfigurationError(f"{which} is a function, and {which}_space is missing", remedy=f"Give {which}_space.")
     names = _wanted(which, schemas[which])
     if part is not None and part not in schemas[which].get("properties", {}):
         raise ConfigurationError(f"{which} has no field {part!r}; it has {', '.join(names)}")
+    if part is None and space is not None and len(names) != 1:
+        raise ConfigurationError(
+            f"{which}_space {space} is that of one field, and {which} has {', '.join(names)}",
+            remedy=f"Say which: {which}=..., or give a Dict.",
+        )
     return part if part is not None else names[0] if len(names) == 1 else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,7 @@ def about_environment(factory: Callable[[], Any], name: str) -> dict[str, Any]:
 
     return {
         "name": name,
-        "description": inspect.getdoc(factory),
+        "description": inspect.getdoc(factory.func if isinstance(factory, functools.partial) else factory),
         "version": said("version"),
         "author": said("author"),
         "documentation_url": said("documentation_url"),

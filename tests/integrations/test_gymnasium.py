@@ -297,6 +297,22 @@ def test_a_field_that_is_not_there_is_named_with_those_that_are(echo_url: str) -
         to_gymnasium(client, observation="text")
 
 
+def test_a_space_of_one_field_finds_the_field_where_there_is_one(atari_url: str) -> None:
+    env = to_gymnasium(AtariEnv(atari_url), observation="lives", action_space=spaces.Discrete(6))
+    with env:
+        env.reset()
+        env.step(np.int64(5))
+    with EchoEnv(atari_url) as client, pytest.raises(ConfigurationError, match=r"screen, screen_shape.*observation="):
+        to_gymnasium(client, observation_space=spaces.Discrete(6), action_space=spaces.Discrete(6))
+
+
+def test_options_of_one_reset_come_before_those_of_all(car_url: str) -> None:
+    with to_gymnasium(
+        GenericHTTPEnvClient(car_url), observation="gear", reset_options={"level": 2}, no_reward=0.0
+    ) as env:
+        assert [env.reset()[0], env.reset(options={"level": 5})[0], env.reset()[0]] == [2, 5, 2]
+
+
 def test_a_function_needs_a_space(echo_url: str) -> None:
     with EchoEnv(echo_url) as client, pytest.raises(ConfigurationError, match="observation_space"):
         to_gymnasium(client, observation=len)
