@@ -266,6 +266,9 @@ class Exchange:
             if missing := getattr(getattr(response, "openenv_parsed", None), "length", None):
                 raise ConnectionResetError(f"the connection broke {missing} bytes before the end of the answer")
             reusable = response.status_code < 500
+        except (ValueError, OverflowError) as error:  # of http.client and urllib3, for chunks of impossible sizes
+            reusable = False
+            raise error if isinstance(error, OpenEnvError) else http.client.HTTPException(str(error)) from error
         except BaseException:
             reusable = False
             raise

@@ -95,7 +95,7 @@ class PlainSocket:
         """
         with self.lock:
             if self.protocol.state is not State.OPEN:
-                raise self.protocol.close_exc
+                raise self._end()
             if isinstance(message, str):
                 self.protocol.send_text(message.encode())
             else:
@@ -112,8 +112,8 @@ class PlainSocket:
         deadline = Deadline(limit)
         with self.lock:
             while not self._messages:
-                if self.protocol.state is State.CLOSED:
-                    raise self.protocol.close_exc
+                if self.protocol.state is not State.OPEN:
+                    raise self._end()
                 self._read(deadline)
             return self._messages.popleft()
 
@@ -127,19 +127,23 @@ class PlainSocket:
         """Say goodbye and end the connection, whether or not there is an answer."""
         _WATCH.discard(self)
         with self.lock:
-            try:
-                deadline = Deadline(_GOODBYE_S)
-                if self.protocol.state is State.OPEN:
-                    self.protocol.send_close(1000)
-                    self._flush(deadline)
-                while self.protocol.state is not State.CLOSED:
-                    self._read(deadline)
-            except (OSError, ConnectionClosed):
-                pass  # it is gone, or has nothing to say: it ends all the same
-            finally:
-                self.socket.close()
+            if self.protocol.state is State.OPEN:
+                self.protocol.send_close(1000)
+            self._end()
+            self.socket.close()
 
     # --- bytes; under the lock ---
+
+    def _end(self) -> ConnectionClosed:
+        """Why the connection is over, once the other end has hung up, or has had the time to."""
+        deadline = Deadline(_GOODBYE_S)
+        try:
+            self._flush(deadline)
+            while self.protocol.state is not State.CLOSED:
+                self._read(deadline)
+        except OSError:
+            self.protocol.receive_eof()
+        return self.protocol.close_exc
 
     def _flush(self, deadline: Deadline) -> None:
         for data in self.protocol.data_to_send():
