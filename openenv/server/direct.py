@@ -20,6 +20,7 @@ from openenv.server.session import Reply
 
 _ROUTES: Final = {path.encode(): path for path in METHODS}
 _STATUS: Final = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
+_WORTH_NO_COPY: Final = 1 << 14
 _HANG_UP: Final = b"connection: close\r\n"
 
 
@@ -126,7 +127,12 @@ class DirectProtocol(HttpToolsProtocol):
         if not keep_alive:
             lines.append(_HANG_UP)
         head = b"%b%b\r\n" % (_STATUS[reply.status], b"".join(lines))
-        self.transport.write(head if request.method == "HEAD" else head + body)
+        if request.method == "HEAD":
+            body = b""
+        if len(body) < _WORTH_NO_COPY:
+            self.transport.write(head + body)
+        else:
+            self.transport.writelines((head, body))
         if not keep_alive:
             self.transport.close()
 
