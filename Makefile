@@ -6,12 +6,13 @@ RUN := $(VENV)/bin/python
 ORDINARY := not interop and not browser and not cluster and not kubernetes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop lint bench image docs clean
+.PHONY: help demo test interop faults lint bench image docs clean
 
 help:
 	@echo "make demo    play an episode: in a container where a Docker engine answers, else in a child process"
 	@echo "make test    the tests; those that need Docker say so and skip where no engine answers"
 	@echo "make interop tests against released clients and servers of others (installs them, in environments of their own)"
+	@echo "make faults  half an hour of kills, cuts and freezes on a Docker engine (ARGS='--minutes 5 --seed 7')"
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make bench   benchmarks, as ratios within one run"
 	@echo "make image   build echo-env:latest"
@@ -39,6 +40,9 @@ test: $(VENV)/dev
 
 interop: $(VENV)/dev
 	$(RUN) -m pytest -n auto --dist worksteal -m interop $(ARGS)
+
+faults: image $(VENV)/dev
+	$(RUN) -m tests.faults $(ARGS)
 
 lint: $(VENV)/dev
 	$(RUN) -m ruff check .
