@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
@@ -107,39 +107,70 @@ class WSSession:
         return socket
 
     def _call(self, socket: PlainSocket, kind: str, data: dict[str, Any] | None, deadline: Deadline) -> dict[str, Any]:
-        frame = frames.encode(kind, data, socket.subprotocol)
         line = self.exchange.line
         line.socket = socket.socket
         try:
+            self.post(kind, data, deadline)
+            return self.collect(kind, deadline)
+        finally:
+            line.socket = None
+
+    def post(self, kind: str, data: dict[str, Any] | None, deadline: Deadline) -> None:
+        """Send a call; :meth:`collect` gives the answer to it, and must come next.
+
+        Raises:
+            EpisodeLost: There is no socket any more.
+            OpenEnvError: As a whole call.
+        """
+        socket = self._socket
+        if socket is None:
+            raise EpisodeLost(
+                self.doubt or "no episode has begun", remedy="Call reset() to begin a new episode.", url=self.url
+            )
+        frame = frames.encode(kind, data, socket.subprotocol)
+        try:
             with suppress(ConnectionClosed):  # a refusal may have come first: recv has it, or raises the same
                 socket.send(frame, deadline.left())
-            answer = socket.recv(deadline.left())
-            return frames.decode(kind, answer, self.exchange.base.shown)
-        except OpenEnvError as error:  # first: ours are OSErrors and TimeoutErrors too
+        except BaseException as error:  # noqa: BLE001 - raised again
+            self._raise(kind, deadline, error)
+
+    def collect(self, kind: str, deadline: Deadline) -> dict[str, Any]:
+        """The answer to what was sent last.
+
+        Raises:
+            OpenEnvError: As a whole call.
+        """
+        socket = self._socket
+        assert socket is not None
+        try:
+            return frames.decode(kind, socket.recv(deadline.left()), self.exchange.base.shown)
+        except BaseException as error:  # noqa: BLE001 - raised again
+            self._raise(kind, deadline, error)
+
+    def _raise(self, kind: str, deadline: Deadline, error: BaseException) -> NoReturn:
+        """Raise what ``error`` means for a call, and give up the socket where it is of no more use."""
+        if isinstance(error, OpenEnvError):  # first: ours are OSErrors and TimeoutErrors too
             if getattr(error, "fatal", False):
                 self._fail(error.message)
-            raise
-        except TimeoutError:
+            raise error
+        if isinstance(error, TimeoutError):
             self._fail(f"nobody knows how the last {kind} ended: it took too long")
             if (death := self.dead()) is not None:
                 raise death from None
             settings = f"Timeouts({kind}=...) or request_timeout_s of the client"
             raise frames.late(kind, self.exchange.base.shown, deadline, kind, settings) from None
-        except (ConnectionClosed, OSError) as error:
+        if isinstance(error, (ConnectionClosed, OSError)):
             gone = frames.lost(kind, self.exchange.base.shown, error)
             self._fail(gone.message)
-            if line.cut:
+            if self.exchange.line.cut:
                 raise ClientClosed(
                     "the client was closed in the middle of a call", url=self.exchange.base.shown
                 ) from None
             if (death := self.dead()) is not None:
                 raise death from error
             raise gone from error
-        except BaseException as error:
-            self._fail(f"nobody knows how the last {kind} ended: it was interrupted ({type(error).__name__})")
-            raise
-        finally:
-            line.socket = None
+        self._fail(f"nobody knows how the last {kind} ended: it was interrupted ({type(error).__name__})")
+        raise error
 
     def _fail(self, why: str) -> None:
         self.doubt = why

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from openenv.core import codec
-from openenv.server import answers
+from openenv.server import answers, batch
 from openenv.server import body as bodies
 from openenv.server.access import Access, Refused
 from openenv.server.body import Unusable
@@ -32,6 +33,7 @@ METHODS: Final = {
     "/reset": ("POST",),
     "/step": ("POST",),
     "/state": ("GET", "POST"),
+    "/batch": ("POST",),
     "/health": ("GET", "HEAD"),
     "/session": ("DELETE",),
     "/session/close": ("POST",),
@@ -52,7 +54,7 @@ PROTOCOL: Final = 1
 class Request:
     """What the head of a request says."""
 
-    __slots__ = ("client", "headers", "ids_in_body", "media", "method", "path", "request_id")
+    __slots__ = ("began", "client", "headers", "ids_in_body", "media", "method", "path", "request_id")
 
     def __init__(self, method: str, path: str, headers: dict[bytes, bytes], request_id: bytes, client: object) -> None:
         self.client = client
@@ -61,6 +63,8 @@ class Request:
         self.headers = headers
         self.request_id = request_id
         self.ids_in_body = False
+        #: When it came, for those who want to know how long it took.
+        self.began = time.perf_counter() if b"openenv-timing" in headers else 0.0
         self.media = codec.MSGPACK if b"application/msgpack" in headers.get(b"accept", b"") else codec.JSON
 
     def error(self, status: int, code: str, message: str, **detail: Any) -> Reply:
@@ -91,7 +95,13 @@ class App:
         self._instance = (b"openenv-instance", engine.instance)
         self._ids = itertools.count(1)
         self._id_prefix = engine.instance[:6]
-        head = {"status": "healthy", "protocol": PROTOCOL, "instance": engine.instance.decode(), "name": name}
+        head = {
+            "status": "healthy",
+            "protocol": PROTOCOL,
+            "batch": True,
+            "instance": engine.instance.decode(),
+            "name": name,
+        }
         self._health_head = codec.to_json(head)[:-1]
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -147,6 +157,9 @@ class App:
         if request.path == "/health":
             return Reply(200, self._health(), codec.JSON)
         try:
+            if request.path == "/batch":
+                sent_as = bodies.media(request.headers.get(b"content-type", b""))
+                return batch.answer(self.engine, request.media, request.request_id, raw, sent_as)
             value = bodies.parse(raw, request.headers.get(b"content-type", b"")) if raw else None
             call = read_call(request, raw, value)
         except Unusable as unusable:
@@ -212,6 +225,8 @@ class App:
             body = small
             headers.append(_DEFLATE)
         headers.append((b"content-length", b"%d" % len(body)))
+        if request.began:
+            headers.append((b"server-timing", b"app;dur=%.3f" % ((time.perf_counter() - request.began) * 1e3)))
         if reply.session_id is not None:
             headers.append((b"openenv-session", reply.session_id or b"default"))
             if reply.seq is not None:
