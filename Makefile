@@ -6,13 +6,14 @@ RUN := $(VENV)/bin/python
 ORDINARY := not interop and not browser and not cluster and not kubernetes and not training
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop training-tests lint bench image docs clean
+.PHONY: help demo test interop training-tests faults lint bench image docs clean
 
 help:
 	@echo "make demo    play an episode: in a container where a Docker engine answers, else in a child process"
 	@echo "make test    the tests; those that need Docker say so and skip where no engine answers"
 	@echo "make interop tests against released clients and servers of others (installs them, in environments of their own)"
 	@echo "make training-tests   short trainings with released trainers (installs them, gigabytes)"
+	@echo "make faults  half an hour of kills, cuts and freezes on a Docker engine (ARGS='--minutes 5 --seed 7')"
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make bench   benchmarks, as ratios within one run"
 	@echo "make image   build echo-env:latest"
@@ -43,6 +44,9 @@ interop: $(VENV)/dev
 
 training-tests: $(VENV)/dev
 	$(RUN) -m pytest -n 2 -m training $(ARGS)
+
+faults: image $(VENV)/dev
+	$(RUN) -m tests.faults $(ARGS)
 
 lint: $(VENV)/dev
 	$(RUN) -m ruff check .

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from openenv.containers.build import build_directory, build_environment, environment_folder
-from openenv.core.errors import ConfigurationError
 
 _BASE = "OPENENV_BASE_IMAGE"
 
@@ -33,6 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Build, and print the tag."""
+    os.environ.setdefault("OPENENV_PROGRESS", "0")  # the engine's own words are shown instead
 
     def say(line: str) -> None:
         if not args.quiet:
@@ -40,8 +40,6 @@ def run(args: argparse.Namespace) -> int:
 
     directory = Path(args.what)
     if environment_folder(args.what) is None and (directory.is_dir() or os.sep in args.what):
-        if args.tag is None:
-            raise ConfigurationError(f"{args.what} is a directory, so the image needs a name", remedy="Say -t TAG.")
         tag = build_directory(directory, args.tag, args.base_image, say)
     else:
         tag = build_environment(args.what, args.tag, args.base_image, say)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from openenv._lazy import lazy_names
 
 _NAMES = {
+    "Container": "openenv.containers.container",
     "ContainerProvider": "openenv.containers.provider",
     "ContainerSpec": "openenv.containers.spec",
     "LocalDockerProvider": "openenv.containers.docker",
     "LocalProcessProvider": "openenv.containers.process",
+    "StandbyPool": "openenv.containers.standby",
+    "start_many": "openenv.containers.many",
 }
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _NAMES)

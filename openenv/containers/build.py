@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
 import tarfile
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
 from openenv._clash import shadow
 from openenv.containers.engine import Engine, engine_trouble
+from openenv.containers.progress import shown
 from openenv.core.errors import ConfigurationError, ContainerError
 
 _TAIL = 30
@@ -54,14 +57,19 @@ def build_environment(name: str, tag: str | None, base_image: str | None, say: C
     return tag
 
 
-def build_directory(directory: Path, tag: str, base_image: str | None, say: Callable[[str], None]) -> str:
+def build_directory(
+    directory: str | os.PathLike[str],
+    tag: str | None,
+    base_image: str | None,
+    say: Callable[[str], None] = lambda line: None,
+) -> str:
     """Build the image of the Dockerfile in ``directory``, or in its ``server``; ``.dockerignore`` is heeded.
 
     Where the directory is ``envs/NAME`` beside a package ``openenv``, as in a checkout, the context is what holds both.
 
     Args:
         directory: The context.
-        tag: Name of the image.
+        tag: Name of the image; the folder's name by default.
         base_image: Instead of the Dockerfile's own, where it has ``ARG BASE_IMAGE``.
         say: Called with each line that the engine prints.
 
@@ -72,7 +80,8 @@ def build_directory(directory: Path, tag: str, base_image: str | None, say: Call
         ConfigurationError: There is no Dockerfile.
         ContainerError: The build failed; with the last lines of its output.
     """
-    directory = directory.resolve()
+    directory = Path(directory).expanduser().resolve()
+    tag = tag or f"{_name_for(directory)}:latest"
     file = next((directory / name for name in _DOCKERFILES if (directory / name).is_file()), None)
     if file is None:
         raise ConfigurationError(f"there is neither {directory / _DOCKERFILES[0]} nor {directory / _DOCKERFILES[1]}")
@@ -81,6 +90,14 @@ def build_directory(directory: Path, tag: str, base_image: str | None, say: Call
     where = {"path": str(context), "dockerfile": file.relative_to(context).as_posix()}
     _build(where, tag, _arguments(file, base_image), say)
     return tag
+
+
+def _name_for(directory: Path) -> str:
+    """``/home/me/My_Env`` → ``my-env``: what the engine takes as the name of an image."""
+    name = re.sub(r"[^a-z0-9]+", "-", directory.name.lower()).strip("-")
+    if not name:
+        raise ConfigurationError(f"{directory} gives no name for an image", remedy="Say one with tag= (-t TAG).")
+    return name
 
 
 def environment_folder(name: str) -> Path | None:
@@ -134,23 +151,32 @@ def _arguments(dockerfile: Path, base_image: str | None) -> dict[str, str]:
 def _build(where: dict[str, Any], tag: str, arguments: dict[str, str], say: Callable[[str], None]) -> None:
     engine = Engine.find()
     try:
-        with engine_trouble(f"building {tag}", engine.address.url):
+        with engine_trouble(f"building {tag}", engine.address.url), shown(f"building {tag}") as show:
             api: Any = engine.client.api
-            _follow(api.build(**where, tag=tag, buildargs=arguments, rm=True, forcerm=True, decode=True), tag, say)
+            events = api.build(**where, tag=tag, buildargs=arguments, rm=True, forcerm=True, decode=True)
+            _follow(events, tag, say, show)
     finally:
         engine.rest()
 
 
-def _follow(events: Iterable[dict[str, Any]], tag: str, say: Callable[[str], None]) -> None:
+def _follow(
+    events: Iterator[dict[str, Any]], tag: str, say: Callable[[str], None], show: Callable[[dict[str, Any]], None]
+) -> None:
     last: deque[str] = deque(maxlen=_TAIL)
+    step = ""
     for event in events:
+        show(event)
         if "error" in event:
+            deque(events, maxlen=0)  # to its end, so that the connection is free again
             raise ContainerError(
-                f"building {tag} failed: {event['error']}",
-                remedy="The Dockerfile's own base image can be replaced with --base-image.",
+                f"building {tag} failed{f' in {step}' if step else ''}: {str(event['error']).strip()}",
+                remedy="The Dockerfile's own base image can be replaced with --base-image (base_image=)."
+                if step.startswith("Step 1/") or not step
+                else "",
                 logs="\n".join(last),
             )
         for line in str(event.get("stream", "")).splitlines():
             if line.strip():
+                step = line.strip() if line.startswith("Step ") else step
                 last.append(line)
                 say(line)

@@ -6,7 +6,6 @@ import logging
 import math
 import os
 import re
-import secrets
 import sys
 import threading
 import time
@@ -15,17 +14,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from openenv.containers.advice import explain, why_not_ready
+from openenv.containers.container import Container, find
 from openenv.containers.death import death, log_tail
 from openenv.containers.engine import Engine, engine_trouble
 from openenv.containers.image import ensure, exposed_port
 from openenv.containers.labels import PORT, SESSION, owner_labels
+from openenv.containers.names import fresh_name, is_taken
 from openenv.containers.network import NAME as NO_EGRESS
 from openenv.containers.network import no_egress
 from openenv.containers.owner import OWNER
 from openenv.containers.provider import ContainerProvider
-from openenv.containers.ready import wait_until_ready
+from openenv.containers.ready import wait_until
 from openenv.containers.spec import ContainerSpec
 from openenv.containers.sweep import remove_container
+from openenv.containers.wait import HTTP
 from openenv.core.errors import (
     ConfigurationError,
     ContainerDied,
@@ -33,7 +35,7 @@ from openenv.core.errors import (
     ContainerNotReady,
     ContainerStartFailed,
 )
-from openenv.core.protocol import is_loopback
+from openenv.core.protocol import BaseURL, is_loopback
 from openenv.core.timing import seconds
 
 if TYPE_CHECKING:
@@ -173,21 +175,25 @@ class LocalDockerProvider(ContainerProvider):
         self._engine.rest()
 
     def wait_for_ready(self, base_url: str, timeout_s: float | None = 30.0) -> None:
-        """Return when ``GET <base_url>/health`` answers 200; a container that ends is noticed at once.
+        """Return when ``GET <base_url>/health`` answers 200, or when the option ``wait`` is satisfied.
+
+        A container that ends is noticed at once.
 
         Raises:
             ContainerNotReady: It did not within ``timeout_s`` seconds; also a ``TimeoutError``.
             ContainerStartFailed: The container has ended; with exit code and log tail.
         """
         try:
-            wait_until_ready(base_url, timeout_s, failure=self.failure)
+            wait = self._spec.wait or HTTP()
+            wait_until(lambda deadline: wait.look(base_url, self, deadline), BaseURL(base_url), timeout_s, self.failure)
         except BaseException as error:
             # Nobody keeps what never worked.
             self._given_up = True
             if self._mine() and isinstance(error, ContainerNotReady):
                 container_id = self._container_id or ""
                 error.logs = log_tail(self._engine.client, container_id)
-                error.remedy = why_not_ready(self._engine.client, container_id, self._inside)
+                if self._spec.wait is None:
+                    error.remedy = why_not_ready(self._engine.client, container_id, self._inside)
             raise
         self._ready = True
 
@@ -221,6 +227,39 @@ class LocalDockerProvider(ContainerProvider):
     def logs(self, tail: int = 100) -> str:
         """The last lines that the container printed, at most ``tail`` and 8 KiB; empty where none runs."""
         return log_tail(self._engine.client, self._container_id or "", tail) if self._mine() else ""
+
+    def pause(self) -> None:
+        """Let everything in the container stand still, until :meth:`resume`."""
+        if self._mine():
+            with self._trouble(f"pausing {self._container_name}"):
+                self._engine.client.api.pause(self._container_id or "")
+
+    def resume(self) -> None:
+        """Let it go on."""
+        if self._mine():
+            with self._trouble(f"resuming {self._container_name}"):
+                self._engine.client.api.unpause(self._container_id or "")
+
+    def printed(self) -> str:
+        """All that the container has printed."""
+        if not self._mine():
+            return ""
+        with self._trouble(f"reading the log of {self._container_name}"):
+            data: bytes = self._engine.client.api.logs(self._container_id or "", stdout=True, stderr=True)
+        return data.decode("utf-8", "replace")
+
+    @property
+    def container(self) -> Container | None:
+        """The container: id, name, ports, what it uses; ``None`` where none runs."""
+        if not self._mine():
+            return None
+        container_id = self._container_id or ""
+
+        def stats() -> Any:
+            with self._trouble(f"counting what {self._container_name} uses"):
+                return self._engine.client.api.stats(container_id, stream=False)
+
+        return Container(self.inspect, stats, self.logs)
 
     def inspect(self) -> dict[str, Any]:
         """What the engine knows of the container: ids, ports, limits, state.
@@ -276,18 +315,7 @@ class LocalDockerProvider(ContainerProvider):
         return self._container_id is not None and self._pid == os.getpid()
 
     def _attach(self, container: str) -> None:
-        from docker.errors import NotFound
-
-        api = self._engine.client.api
-        if "=" in container:
-            found = api.containers(filters={"label": container})
-            if len(found) != 1:
-                raise ContainerError(f"{len(found)} running containers have the label {container}, and not one")
-            container = found[0]["Id"]
-        try:
-            attributes = api.inspect_container(container)
-        except NotFound as error:
-            raise ContainerError(f"there is no container {container}", remedy="See `docker ps`.") from error
+        attributes = find(self._engine.client.api, container)
         config, networks = attributes["Config"], attributes["NetworkSettings"]["Networks"]
         self._container_id, self._container_name = attributes["Id"], attributes["Name"].lstrip("/")
         own = (config.get("Labels") or {}).get(PORT)
@@ -339,11 +367,11 @@ class LocalDockerProvider(ContainerProvider):
         arguments["environment"] = {"OPENENV_TRACEBACKS": "1", **arguments.get("environment", {})}
         arguments["labels"] = {**spec.labels, **owner_labels(OWNER.session, port=inside, keep=spec.keep)}
         for tries in range(1, _NAME_TRIES + 1):
-            self._container_name = spec.name or f"{_base_name(spec.image)}-{secrets.token_hex(6)}"
+            self._container_name = spec.name or fresh_name(spec.image)
             try:
                 made = self._engine.client.containers.create(**arguments, name=self._container_name, detach=True)
             except APIError as error:
-                if spec.name or tries == _NAME_TRIES or not _name_taken(error):
+                if spec.name or tries == _NAME_TRIES or not is_taken(error):
                     raise
             else:
                 self._container_id = made.id
@@ -409,17 +437,6 @@ class LocalDockerProvider(ContainerProvider):
         if self._spec.trusted:
             return ""
         return "If the image needs capabilities or privileges of root, start it with trusted=True."
-
-
-def _base_name(image: str) -> str:
-    """``reg.io:5000/org/echo-env:latest`` → ``echo-env``; always a valid beginning of a container's name."""
-    last = image.partition("@")[0].rpartition("/")[2].partition(":")[0]
-    return re.sub(r"[^a-zA-Z0-9_.-]", "", last).lstrip("_.-") or "openenv"
-
-
-def _name_taken(error: Any) -> bool:
-    told = (error.explanation or "").lower()
-    return error.status_code == 409 or ("name" in told and "already in use" in told)
 
 
 def _after_fork() -> None:

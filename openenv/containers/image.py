@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 from openenv.containers.engine import Engine, engine_trouble
+from openenv.containers.progress import shown
 from openenv.core.errors import ImageMissing
 
 
@@ -33,12 +35,24 @@ def ensure(engine: Engine, image: str, pull: str, platform: str | None) -> Mappi
                     raise _missing(image, f"and cannot be: {error.explanation}") from error
                 raise
         try:
-            # docker-py takes `latest` where no tag is given.
-            engine.client.images.pull(image, platform=platform)
+            _pull(api, image, platform)
             pulled: Mapping[str, Any] = api.inspect_image(image)
         except (NotFound, APIError) as error:
             raise _missing(image, f"and pulling it failed: {error.explanation or error}") from error
         return pulled
+
+
+def _pull(api: Any, image: str, platform: str | None) -> None:
+    from docker.utils import parse_repository_tag
+
+    repository, tag = parse_repository_tag(image)
+    with shown(f"pulling {image}") as show:
+        events = api.pull(repository, tag=tag or "latest", platform=platform, stream=True, decode=True)
+        for event in events:
+            if "error" in event:
+                deque(events, maxlen=0)  # to its end, so that the connection is free again
+                raise _missing(image, f"and pulling it failed: {event['error']}")
+            show(event)
 
 
 def exposed_port(attributes: Mapping[str, Any]) -> int | None:

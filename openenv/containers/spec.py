@@ -65,6 +65,8 @@ class ContainerSpec:
         trusted: Drop no capabilities, and let programs gain privileges: as a plain ``docker run`` has it.
         name: Name of the container; by default the image's with a random ending.
         keep: Leave the container running when its client is closed or its owner ends.
+        wait: When the server counts as ready: a strategy of :mod:`openenv.containers.wait`, by default a 200 at
+            ``/health``.
     """
 
     image: str
@@ -93,6 +95,7 @@ class ContainerSpec:
     trusted: bool = False
     name: str | None = None
     keep: bool = False
+    wait: Any = None
 
     @classmethod
     def of(cls, image: str, port: int | None, env_vars: Mapping[str, str] | None, options: Mapping[str, Any]) -> Self:
@@ -116,6 +119,10 @@ class ContainerSpec:
             raise ConfigurationError(
                 f"the label {reserved[0]!r} begins with {LABEL}, which is reserved", remedy="Use a prefix of your own."
             )
+        if self.wait is not None:
+            from openenv.containers.wait import checked
+
+            checked(self.wait)
         if self.network == "none":
             raise ConfigurationError(
                 'network="none" leaves no way to reach the server in the container',

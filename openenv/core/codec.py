@@ -105,7 +105,9 @@ def _for_msgpack(value: Any) -> Any:
         return array.item()
     dtype = array.dtype.str.encode("ascii")
     head = struct.pack(f"<B{len(dtype)}sB{array.ndim}I", len(dtype), dtype, array.ndim, *array.shape)
-    return msgspec.msgpack.Ext(_ARRAY_EXT, b"".join((head, array.tobytes())))
+    return msgspec.msgpack.Ext(
+        _ARRAY_EXT, b"".join((head, array.data if array.flags.c_contiguous else array.tobytes()))
+    )
 
 
 def _plain(value: Any) -> Any:

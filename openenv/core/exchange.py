@@ -8,42 +8,31 @@ there too.
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import requests
-import urllib3
 from requests.adapters import HTTPAdapter
 from requests.cookies import extract_cookies_to_jar
 from requests.structures import CaseInsensitiveDict
 from urllib3.exceptions import HTTPError
 
+from openenv.core.adapter import Limits, TotalAdapter, ordinary, pool_of
 from openenv.core.errors import OpenEnvError, ProtocolError
 from openenv.core.protocol import BaseURL
 from openenv.core.timing import Deadline
 from openenv.core.trouble import translate
-from openenv.core.wire import (
-    CHUNK,
-    CUT_IN_HEAD,
-    Line,
-    Readable,
-    TotalReader,
-    Unusual,
-    limit_socket,
-    read_plain,
-    render_head,
-    too_large,
-)
+from openenv.core.wire import CHUNK, Line, Unusual, read_plain, render_head, too_large
 
 _MAX_REDIRECTS = 10
 #: Seconds for which it is remembered whether there is a netrc file: looking costs as much as all other checks.
 _NETRC_S = 1.0
 _PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+_SCHEMES = frozenset({"http://", "https://"})
 _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 # Whoever replaced these (a mocking library, a tracer) wants to see the calls.
 _SESSION_SEND, _ADAPTER_SEND = requests.Session.send, HTTPAdapter.send
@@ -71,120 +60,6 @@ class Reply:
         return response
 
 
-def _connect(conn: Any, pool: Any, limit: float | None) -> None:
-    conn.timeout = limit
-    if pool.proxy is not None and conn.proxy is not None and pool.scheme == "https":
-        pool._prepare_proxy(conn)
-    else:
-        conn.connect()
-
-
-class TotalAdapter(HTTPAdapter):
-    """requests' adapter with limits that are totals and calls that can be cut from another thread.
-
-    A :class:`Deadline` may be given as ``timeout``; anything else goes the ordinary way.
-    """
-
-    def __init__(self, line: Line) -> None:
-        self.line = line
-        super().__init__()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.line = Line()  # the client's own; it does not travel
-        super().__setstate__(state)  # type: ignore[misc]
-
-    def send(self, request, stream=False, timeout=None, verify=True, cert=None, proxies=None):  # type: ignore[no-untyped-def]
-        if not isinstance(timeout, _Limits):
-            return super().send(request, stream, timeout, verify, cert, proxies)
-        pool = _pool(self, request, verify, cert, proxies)
-        target = self.request_url(request, proxies)
-        self.add_headers(request, stream=stream, timeout=timeout, verify=verify, cert=cert, proxies=proxies)
-        head = render_head(request.method, target, request.url, request.headers)
-        body = request.body or b""
-        data = head + b"\r\n" + (body.encode("utf-8") if isinstance(body, str) else body)
-        return timeout.talk(pool, data, lambda sock, done: _ordinary(self, request, b"", sock, timeout.deadline, done))
-
-
-def _ordinary(
-    adapter: HTTPAdapter, request: Any, ahead: bytes, sock: Any, deadline: Deadline, done: Callable[[bool], None]
-) -> requests.Response:
-    """The reply as ``http.client`` reads it, from what was read ahead and the socket, as a requests response."""
-    reader = TotalReader(ahead, sock, deadline)
-    readable: Any = Readable(reader)
-    parsed = http.client.HTTPResponse(readable, method=request.method)
-    try:
-        _begin(parsed, reader)
-    except BaseException:
-        parsed.close()  # here, not by the garbage collector in an order of its own
-        raise
-    raw = urllib3.HTTPResponse(
-        body=parsed,
-        headers=urllib3.HTTPHeaderDict(parsed.msg.items()),
-        status=parsed.status,
-        version=parsed.version,
-        reason=parsed.reason,
-        preload_content=False,
-        decode_content=False,
-        original_response=parsed,
-        request_method=request.method,
-    )
-    response = adapter.build_response(request, raw)
-    response.openenv_parsed = parsed  # type: ignore[attr-defined]
-    # The body is read by the caller within the same call; the connection is given back after that.
-    response.openenv_done = lambda ok: done(ok and not parsed.will_close and parsed.isclosed())  # type: ignore[attr-defined]
-    return response
-
-
-def _begin(parsed: http.client.HTTPResponse, reader: TotalReader) -> None:
-    """Read the head of a reply."""
-    try:
-        parsed.begin()
-    except http.client.BadStatusLine as error:
-        line = str(error)
-        if not reader.ended or not line.startswith("HTTP/1."[: len(line)]):
-            raise
-    if reader.ended:  # http.client would take what came for a whole reply
-        raise ConnectionResetError(CUT_IN_HEAD)
-
-
-class _Limits:
-    """What one call is allowed: handed to :class:`TotalAdapter` in place of requests' timeout."""
-
-    def __init__(self, deadline: Deadline, connect: float | None, line: Line) -> None:
-        self.deadline, self.connect, self.line = deadline, connect, line
-        self.sent = False
-
-    def talk(self, pool: Any, data: bytes, read: Callable[[Any, Callable[[bool], None]], Any]) -> Any:
-        """Send ``data`` on a connection of ``pool`` and ``read`` what comes; the connection goes back if it can."""
-        conn = pool._get_conn()  # drops connections that the server closed
-        given = False
-
-        def done(reusable: bool) -> None:
-            nonlocal given
-            if not given:
-                given = True
-                self.line.socket = None
-                if not reusable:
-                    conn.close()
-                pool._put_conn(conn)
-
-        try:
-            if conn.sock is None:
-                _connect(conn, pool, self.deadline.sooner(self.connect))
-            sock = conn.sock
-            self.line.socket = sock
-            if self.line.cut:
-                raise ConnectionAbortedError("the client was closed")
-            limit_socket(sock, self.deadline)
-            self.sent = True
-            with contextlib.suppress(BrokenPipeError):  # it may have answered before it read everything, as with 413
-                sock.sendall(data)
-            return read(sock, done)
-        except BaseException:
-            done(False)
-            raise
-
-
 class Exchange:
     """Sends requests of one client and gives whole replies.
 
@@ -205,6 +80,7 @@ class Exchange:
         max_reply_bytes: int,
     ) -> None:
         self.base, self.headers, self.max_reply_bytes = base, headers, max_reply_bytes
+        self._prefix = f"{urlsplit(base.http).scheme}://"
         self.token = auth if isinstance(auth, str) else None
         self.auth = None if isinstance(auth, str) else auth
         self.line = Line()
@@ -239,7 +115,7 @@ class Exchange:
             ProtocolError: What came back is not HTTP, or is too large.
         """
         url = self.base.http + path
-        limits = _Limits(deadline, connect_limit, self.line)
+        limits = Limits(deadline, connect_limit, self.line)
         try:
             session = self.session
             adapter = self._plain_adapter(session, url)
@@ -271,7 +147,7 @@ class Exchange:
             or session.hooks.get("response")
         ):
             return None
-        adapter: Any = session.get_adapter(url)
+        adapter: Any = self._mounted(session, url)
         kind = type(adapter)
         if kind is not TotalAdapter and (
             kind is not HTTPAdapter or HTTPAdapter.send is not _ADAPTER_SEND or adapter.max_retries.total
@@ -289,6 +165,11 @@ class Exchange:
                 return None
         return adapter
 
+    def _mounted(self, session: requests.Session, url: str) -> Any:
+        """What ``get_adapter`` says, which looks at every prefix each time."""
+        adapters = session.adapters
+        return adapters[self._prefix] if adapters.keys() == _SCHEMES else session.get_adapter(url)
+
     def _has_netrc(self, environ: Any) -> bool:
         until, found = self._netrc
         if (now := time.monotonic()) >= until:
@@ -297,7 +178,7 @@ class Exchange:
         return found
 
     def _send_plain(
-        self, adapter: HTTPAdapter, method: str, url: str, extra: Mapping[str, str], body: bytes | None, limits: _Limits
+        self, adapter: HTTPAdapter, method: str, url: str, extra: Mapping[str, str], body: bytes | None, limits: Limits
     ) -> Reply:
         head, prepared = self._head(method, url)
         lines = "".join([f"{name}: {value}\r\n" for name, value in extra.items()])
@@ -306,21 +187,20 @@ class Exchange:
         data = b"".join((head, lines.encode("latin-1"), b"\r\n", body or b""))
         pool = self._pool
         if pool is None or self._adapter is not adapter or pool.pool is None:
-            pool = _pool(adapter, prepared, True, None, None)
+            pool = pool_of(adapter, prepared, True, None, None)
             self._pool, self._adapter = pool, adapter
-
-        def read(sock: Any, done: Callable[[bool], None]) -> Reply:
-            try:
-                parsed, content, keep = read_plain(sock, limits.deadline, self.max_reply_bytes)
-            except Unusual as unusual:
-                response = _ordinary(adapter, prepared, unusual.ahead, sock, limits.deadline, done)
-                extract_cookies_to_jar(self.session.cookies, prepared, response.raw)  # type: ignore[no-untyped-call]
-                return self._whole(response, limits)
-            done(keep)
-            return Reply(200, parsed, content, url)
-
-        reply: Reply = limits.talk(pool, data, read)
-        return reply
+        sock = limits.talk(pool, data)
+        try:
+            parsed, content, keep = read_plain(sock, limits.deadline, self.max_reply_bytes)
+        except Unusual as unusual:
+            response = ordinary(adapter, prepared, unusual.ahead, sock, limits)
+            extract_cookies_to_jar(self.session.cookies, prepared, response.raw)  # type: ignore[no-untyped-call]
+            return self._whole(response, limits)
+        except BaseException:
+            limits.done(False)
+            raise
+        limits.done(keep)
+        return Reply(200, parsed, content, url)
 
     def _head(self, method: str, url: str) -> tuple[bytes, requests.PreparedRequest]:
         """The head of a request as requests renders it, made again only when the headers have changed."""
@@ -352,7 +232,7 @@ class Exchange:
         url: str,
         extra: Mapping[str, str],
         body: bytes | None,
-        limits: _Limits,
+        limits: Limits,
         *,
         foreign: bool = False,
     ) -> Reply:
@@ -370,7 +250,7 @@ class Exchange:
         response = session.send(prepared, timeout=timeout, allow_redirects=False, **settings)
         return self._whole(response, limits)
 
-    def _whole(self, response: requests.Response, limits: _Limits) -> Reply:
+    def _whole(self, response: requests.Response, limits: Limits) -> Reply:
         """The body of ``response``, read within the deadline and the size."""
         body = bytearray()
         try:
@@ -386,6 +266,9 @@ class Exchange:
             if missing := getattr(getattr(response, "openenv_parsed", None), "length", None):
                 raise ConnectionResetError(f"the connection broke {missing} bytes before the end of the answer")
             reusable = response.status_code < 500
+        except (ValueError, OverflowError) as error:  # of http.client and urllib3, for chunks of impossible sizes
+            reusable = False
+            raise error if isinstance(error, OpenEnvError) else http.client.HTTPException(str(error)) from error
         except BaseException:
             reusable = False
             raise
@@ -399,9 +282,7 @@ class Exchange:
         response._content_consumed = True  # type: ignore[attr-defined]
         return Reply(response.status_code, response.headers, body, response.url, response)
 
-    def _follow(
-        self, reply: Reply, method: str, extra: Mapping[str, str], body: bytes | None, limits: _Limits
-    ) -> Reply:
+    def _follow(self, reply: Reply, method: str, extra: Mapping[str, str], body: bytes | None, limits: Limits) -> Reply:
         for _ in range(_MAX_REDIRECTS):
             location = reply.headers.get("location")
             same_method = reply.status in (307, 308) or (method == "GET" and reply.status in (301, 302, 303))
@@ -433,12 +314,6 @@ class Exchange:
             for adapter in {id(a): a for a in self.session.adapters.values()}.values():
                 if isinstance(adapter, HTTPAdapter):
                     adapter.__setstate__(adapter.__getstate__())  # type: ignore[attr-defined]
-
-
-def _pool(adapter: Any, request: requests.PreparedRequest, verify: Any, cert: Any, proxies: Any) -> Any:
-    pool = adapter.get_connection_with_tls_context(request, verify, proxies=proxies, cert=cert)
-    adapter.cert_verify(pool, request.url, verify, cert)
-    return pool
 
 
 def _given(headers: Mapping[str, str]) -> Any:

@@ -115,6 +115,37 @@ class HTTPEnvClient(Seeds, Hooks[ActT, ObsT, StateT]):
         return cls._started(provider, image, client_options, options)
 
     @classmethod
+    def from_dockerfile(
+        cls,
+        directory: str | os.PathLike[str],
+        *,
+        tag: str | None = None,
+        base_image: str | None = None,
+        provider: Any = None,
+        client_options: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Build the image of a Dockerfile, start a container of it and return a client that owns the container.
+
+        The engine's cache makes building what has not changed a matter of a second; the image stays.
+
+        Args:
+            directory: A folder with a ``Dockerfile``, or with ``server/Dockerfile``.
+            tag: Name of the image; by default the folder's, with ``:latest``.
+            base_image: Instead of the Dockerfile's own, where it has ``ARG BASE_IMAGE`` (``OPENENV_BASE_IMAGE``).
+            provider: As for :meth:`from_docker_image`, and so are the other arguments.
+            client_options: Likewise.
+            **options: Likewise.
+
+        Raises:
+            ContainerError: The build failed, with the last lines of its output; or as :meth:`from_docker_image`.
+        """
+        from openenv.containers.build import build_directory
+
+        image = build_directory(directory, tag, base_image or os.environ.get("OPENENV_BASE_IMAGE"))
+        return cls.from_docker_image(image, provider, client_options=client_options, **options)
+
+    @classmethod
     def from_process(
         cls, app: str | None = None, *, client_options: Mapping[str, Any] | None = None, **options: Any
     ) -> Self:
@@ -239,6 +270,13 @@ class HTTPEnvClient(Seeds, Hooks[ActT, ObsT, StateT]):
     def disconnect(self) -> None:
         """Free the session on the server; the client can begin another with ``reset``, and what it owns goes on."""
         self._call("close", self._limit("close", UNSET))
+
+    @property
+    def container(self) -> Any:
+        """The container that this client owns or is attached to: ``id``, ``name``, ``image``, ``ports``, ``status``,
+        ``stats()``, ``logs()``; ``None`` where its server is in none. See :class:`openenv.containers.Container`.
+        """
+        return getattr(self._provider, "container", None)
 
     # --- the end ---
 

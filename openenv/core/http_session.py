@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from typing import Any
@@ -55,6 +56,7 @@ class HTTPSession:
     def __init__(self, exchange: Exchange, timeouts: Timeouts, default_s: Limit, dead: protocol.Dead) -> None:
         self.exchange, self.timeouts, self._default_s, self.dead = exchange, timeouts, default_s, dead
         self.kind = UNKNOWN
+        self._calls = itertools.count(1)
         self.renew()
 
     def renew(self) -> None:
@@ -132,7 +134,7 @@ class HTTPSession:
     def _counted(self, name: str, path: str, body: dict[str, Any], limit: Limit) -> dict[str, Any]:
         deadline = self._deadline(limit)
         seq = self.seq + 1
-        headers = {**self._headers, SEQ: str(seq), REQUEST_ID: protocol.new_request_id()}
+        headers = {**self._headers, SEQ: str(seq), REQUEST_ID: f"{self.id[:6]}-{next(self._calls)}"}
         if name == "reset" and limit is not None:
             headers[LIMIT] = f"{limit:g}"
         data = self._encode(body, headers, seq, deadline)

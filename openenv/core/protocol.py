@@ -82,10 +82,6 @@ def new_session_id() -> str:
     return secrets.token_urlsafe(16)
 
 
-def new_request_id() -> str:
-    return secrets.token_hex(6)
-
-
 # --- requests ---------------------------------------------------------------------------------------------------
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
-from websockets.sync.client import connect
 
 from openenv.core import frames, protocol
 from openenv.core.errors import ClientClosed, EpisodeLost, OpenEnvError
 from openenv.core.exchange import Exchange
 from openenv.core.http_session import HTTPSession
 from openenv.core.timing import Deadline, Limit, LimitArg, Timeouts
+from openenv.core.ws_socket import PlainSocket, connect
 
 log = logging.getLogger("openenv.client")
 
@@ -35,7 +35,7 @@ class WSSession:
         self._http = HTTPSession(exchange, timeouts, default_s, dead)
         self.limit = self._http.limit
         self.url = frames.url_of(exchange.base)
-        self._socket: Any = None
+        self._socket: PlainSocket | None = None
         self.renew()
 
     @property
@@ -53,11 +53,12 @@ class WSSession:
 
     def reset(self, body: dict[str, Any], limit: Limit) -> dict[str, Any]:
         deadline = self._deadline(limit)
-        if self._socket is None or self._socket.close_code is not None or self.doubt:
+        socket = self._socket
+        if socket is None or self.doubt or not socket.is_open():
             self._drop()
-            self._connect(deadline)
+            socket = self._connect(deadline)
         self.doubt = ""
-        payload = self._call("reset", body, deadline)
+        payload = self._call(socket, "reset", body, deadline)
         self.begun = True
         return payload
 
@@ -72,9 +73,9 @@ class WSSession:
 
     def close(self, limit: Limit) -> None:
         """End the session on the server."""
-        if self._socket is not None and self._socket.close_code is None:
+        if self._socket is not None:
             try:
-                self._socket.send(frames.encode("close", None, self._socket.subprotocol))
+                self._socket.send(frames.encode("close", None, self._socket.subprotocol), 0.5)
             except (ConnectionClosed, OSError) as error:
                 log.debug("the session at %s was gone before it was closed: %s", self.url, error)
         self._drop()
@@ -86,11 +87,11 @@ class WSSession:
         if self.doubt:
             raise EpisodeLost(self.doubt, remedy="Call reset() to begin a new episode.", url=self.url)
         deadline = self._deadline(limit)
-        if self._socket is None:
-            self._connect(deadline)  # no episode has begun: some environments act without a reset
-        return self._call(kind, data, deadline)
+        # Where no episode has begun: some environments act without a reset.
+        socket = self._socket or self._connect(deadline)
+        return self._call(socket, kind, data, deadline)
 
-    def _connect(self, deadline: Deadline) -> None:
+    def _connect(self, deadline: Deadline) -> PlainSocket:
         exchange = self.exchange
         headers = {**exchange.headers}
         if exchange.token is not None:
@@ -98,48 +99,78 @@ class WSSession:
         limit = deadline.sooner(self.limit("connect"))
         options = frames.connect_options(exchange.base, headers, exchange.max_reply_bytes, _PING)
         try:
-            socket = connect(self.url, open_timeout=limit, **options).__enter__()  # closed by _drop
+            self._socket = socket = connect(self.url, limit, options)
         except (OSError, InvalidHandshake, InvalidURI, EOFError) as error:
             if (death := self.dead()) is not None:
                 raise death from error
             raise frames.connect_error(error, exchange.base.shown, limit) from error
-        self._socket = socket
+        return socket
 
-    def _call(self, kind: str, data: dict[str, Any] | None, deadline: Deadline) -> dict[str, Any]:
-        socket = self._socket
-        frame = frames.encode(kind, data, socket.subprotocol)
+    def _call(self, socket: PlainSocket, kind: str, data: dict[str, Any] | None, deadline: Deadline) -> dict[str, Any]:
         line = self.exchange.line
         line.socket = socket.socket
         try:
+            self.post(kind, data, deadline)
+            return self.collect(kind, deadline)
+        finally:
+            line.socket = None
+
+    def post(self, kind: str, data: dict[str, Any] | None, deadline: Deadline) -> None:
+        """Send a call; :meth:`collect` gives the answer to it, and must come next.
+
+        Raises:
+            EpisodeLost: There is no socket any more.
+            OpenEnvError: As a whole call.
+        """
+        socket = self._socket
+        if socket is None:
+            raise EpisodeLost(
+                self.doubt or "no episode has begun", remedy="Call reset() to begin a new episode.", url=self.url
+            )
+        frame = frames.encode(kind, data, socket.subprotocol)
+        try:
             with suppress(ConnectionClosed):  # a refusal may have come first: recv has it, or raises the same
-                socket.send(frame)
-            answer = socket.recv(timeout=deadline.left())
-            return frames.decode(kind, answer, self.exchange.base.shown)
-        except OpenEnvError as error:  # first: ours are OSErrors and TimeoutErrors too
+                socket.send(frame, deadline.left())
+        except BaseException as error:  # noqa: BLE001 - raised again
+            self._raise(kind, deadline, error)
+
+    def collect(self, kind: str, deadline: Deadline) -> dict[str, Any]:
+        """The answer to what was sent last.
+
+        Raises:
+            OpenEnvError: As a whole call.
+        """
+        socket = self._socket
+        assert socket is not None
+        try:
+            return frames.decode(kind, socket.recv(deadline.left()), self.exchange.base.shown)
+        except BaseException as error:  # noqa: BLE001 - raised again
+            self._raise(kind, deadline, error)
+
+    def _raise(self, kind: str, deadline: Deadline, error: BaseException) -> NoReturn:
+        """Raise what ``error`` means for a call, and give up the socket where it is of no more use."""
+        if isinstance(error, OpenEnvError):  # first: ours are OSErrors and TimeoutErrors too
             if getattr(error, "fatal", False):
                 self._fail(error.message)
-            raise
-        except TimeoutError:
+            raise error
+        if isinstance(error, TimeoutError):
             self._fail(f"nobody knows how the last {kind} ended: it took too long")
             if (death := self.dead()) is not None:
                 raise death from None
             settings = f"Timeouts({kind}=...) or request_timeout_s of the client"
             raise frames.late(kind, self.exchange.base.shown, deadline, kind, settings) from None
-        except (ConnectionClosed, OSError) as error:
+        if isinstance(error, (ConnectionClosed, OSError)):
             gone = frames.lost(kind, self.exchange.base.shown, error)
             self._fail(gone.message)
-            if line.cut:
+            if self.exchange.line.cut:
                 raise ClientClosed(
                     "the client was closed in the middle of a call", url=self.exchange.base.shown
                 ) from None
             if (death := self.dead()) is not None:
                 raise death from error
             raise gone from error
-        except BaseException as error:
-            self._fail(f"nobody knows how the last {kind} ended: it was interrupted ({type(error).__name__})")
-            raise
-        finally:
-            line.socket = None
+        self._fail(f"nobody knows how the last {kind} ended: it was interrupted ({type(error).__name__})")
+        raise error
 
     def _fail(self, why: str) -> None:
         self.doubt = why
@@ -148,7 +179,6 @@ class WSSession:
     def _drop(self) -> None:
         socket, self._socket = self._socket, None
         if socket is not None:
-            socket.close_timeout = 0.5
             socket.close()
 
     def _deadline(self, limit: Limit) -> Deadline:

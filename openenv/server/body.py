@@ -107,19 +107,28 @@ class _Begun:
         return (yield from self._steps)
 
 
+def media(content_type: bytes) -> str:
+    """The encoding of a body.
+
+    Raises:
+        Unusable: It is none of ours.
+    """
+    known = media_of(content_type)
+    if known is None:
+        said = content_type[:100].decode("latin-1") or "nothing"
+        message = f"send a body as Content-Type: application/json or application/msgpack; got {said}"
+        raise Unusable((415, "UNSUPPORTED_MEDIA_TYPE", message))
+    return known
+
+
 def parse(body: bytes, content_type: bytes) -> Any:
     """What a body that is not empty says.
 
     Raises:
         Unusable: It is of another type, or malformed.
     """
-    media = media_of(content_type)
-    if media is None:
-        said = content_type[:100].decode("latin-1") or "nothing"
-        message = f"send a body as Content-Type: application/json or application/msgpack; got {said}"
-        raise Unusable((415, "UNSUPPORTED_MEDIA_TYPE", message))
     try:
-        return codec.from_json(body) if media is codec.JSON else codec.from_msgpack(body)
+        return codec.from_json(body) if media(content_type) is codec.JSON else codec.from_msgpack(body)
     except ProtocolError as error:
         raise Unusable((400, "INVALID_JSON", f"the body cannot be read: {error.message}")) from None
 

@@ -6,14 +6,16 @@ The routes of every step go through one coroutine, before any framework; the oth
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from openenv.core import codec
-from openenv.server import answers
+from openenv.server import answers, batch
 from openenv.server import body as bodies
-from openenv.server.access import Access
+from openenv.server.access import Access, Refused
 from openenv.server.body import Unusable
 from openenv.server.compress import LEAST, deflated
 from openenv.server.engine import Engine, is_id
@@ -31,6 +33,7 @@ METHODS: Final = {
     "/reset": ("POST",),
     "/step": ("POST",),
     "/state": ("GET", "POST"),
+    "/batch": ("POST",),
     "/health": ("GET", "HEAD"),
     "/session": ("DELETE",),
     "/session/close": ("POST",),
@@ -51,7 +54,7 @@ PROTOCOL: Final = 1
 class Request:
     """What the head of a request says."""
 
-    __slots__ = ("client", "headers", "media", "method", "path", "request_id")
+    __slots__ = ("began", "client", "headers", "ids_in_body", "media", "method", "path", "request_id")
 
     def __init__(self, method: str, path: str, headers: dict[bytes, bytes], request_id: bytes, client: object) -> None:
         self.client = client
@@ -59,6 +62,9 @@ class Request:
         self.path = path
         self.headers = headers
         self.request_id = request_id
+        self.ids_in_body = False
+        #: When it came, for those who want to know how long it took.
+        self.began = time.perf_counter() if b"openenv-timing" in headers else 0.0
         self.media = codec.MSGPACK if b"application/msgpack" in headers.get(b"accept", b"") else codec.JSON
 
     def error(self, status: int, code: str, message: str, **detail: Any) -> Reply:
@@ -85,33 +91,32 @@ class App:
         self._cold = cold
         self._sockets = sockets
         self._lifespan = Lifespan(engine)
-        self._most = max_body_bytes
+        self.max_body_bytes = max_body_bytes
         self._instance = (b"openenv-instance", engine.instance)
         self._ids = itertools.count(1)
         self._id_prefix = engine.instance[:6]
-        head = {"status": "healthy", "protocol": PROTOCOL, "instance": engine.instance.decode(), "name": name}
+        head = {
+            "status": "healthy",
+            "protocol": PROTOCOL,
+            "batch": True,
+            "instance": engine.instance.decode(),
+            "name": name,
+        }
         self._health_head = codec.to_json(head)[:-1]
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._no_request(scope, receive, send)
             return
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        request_id = headers.get(b"x-request-id")
-        if request_id is None or len(request_id) > _LONGEST_REQUEST_ID:
-            request_id = b"%b-%x" % (self._id_prefix, next(self._ids))
         path: str = scope["path"]
         if path not in METHODS and (root := scope.get("root_path")):
             path = path.removeprefix(root)
-        request = Request(scope["method"], path, headers, request_id, scope.get("client"))
-        refused = self._access.refuse(headers, needs_token=path != "/health")
+        request, refused = self.request(scope["method"], path, dict(scope["headers"]), scope.get("client"))
         if refused is not None:
             # Whoever waits for "100 Continue" has not sent the body that would have to be read.
-            await self._send(send, request, request.error(*refused), hang_up=b"expect" in headers)
+            await self._send(send, request, request.error(*refused), hang_up=b"expect" in request.headers)
         elif request.method not in METHODS.get(path, ()):
             await self._elsewhere(scope, request, receive, send)
-        elif path == "/health":
-            await self._send(send, request, Reply(200, self._health(), codec.JSON))
         else:
             await self._call(request, receive, send)
 
@@ -125,27 +130,41 @@ class App:
         environments = self.engine.environments
         return b'%b,"sessions":{"active":%d,"max":%d}}' % (self._health_head, environments.count, environments.most)
 
+    def request(
+        self, method: str, path: str, headers: dict[bytes, bytes], client: object
+    ) -> tuple[Request, Refused | None]:
+        """What the head of a request says, and why the request is refused, where it is."""
+        request_id = headers.get(b"x-request-id")
+        if request_id is None or len(request_id) > _LONGEST_REQUEST_ID:
+            request_id = b"%b-%x" % (self._id_prefix, next(self._ids))
+        refused = self._access.refuse(headers, needs_token=path != "/health")
+        return Request(method, path, headers, request_id, client), refused
+
     async def _call(self, request: Request, receive: Receive, send: Send) -> None:
-        headers = request.headers
+        headers, raw = request.headers, b""
         try:
-            raw, value = b"", None
             if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
-                raw = await bodies.read(receive, headers, self._most)
-                if raw:
-                    value = bodies.parse(raw, headers.get(b"content-type", b""))
-            call, in_body = read_call(request, raw, value)
+                raw = await bodies.read(receive, headers, self.max_body_bytes)
         except Unusable as unusable:
             reply = request.error(*unusable.refused, **unusable.detail)
             await self._send(send, request, reply, hang_up=reply.status == 408 or b"expect" in headers)
             return
-        if call.op:
-            outcome = self.engine.submit(call)
-            reply = outcome if isinstance(outcome, Reply) else await outcome
-        else:
-            reply = self._close_session(request, call)
-        if in_body:
-            reply = self._with_ids(reply)
-        await self._send(send, request, reply)
+        outcome = self.answer(request, raw)
+        await self._send(send, request, outcome if isinstance(outcome, Reply) else await outcome)
+
+    def answer(self, request: Request, raw: bytes) -> Reply | asyncio.Future[Reply]:
+        """What a whole request to a route of :data:`METHODS` is answered with, at once or later."""
+        if request.path == "/health":
+            return Reply(200, self._health(), codec.JSON)
+        try:
+            if request.path == "/batch":
+                sent_as = bodies.media(request.headers.get(b"content-type", b""))
+                return batch.answer(self.engine, request.media, request.request_id, raw, sent_as)
+            value = bodies.parse(raw, request.headers.get(b"content-type", b"")) if raw else None
+            call = read_call(request, raw, value)
+        except Unusable as unusable:
+            return request.error(*unusable.refused, **unusable.detail)
+        return self.engine.submit(call) if call.op else self._close_session(request, call)
 
     def _close_session(self, request: Request, call: Call) -> Reply:
         if call.session_id == DEFAULT:
@@ -185,30 +204,40 @@ class App:
     async def _send(
         self, send: Send, request: Request, reply: Reply, *more: tuple[bytes, bytes], hang_up: bool = False
     ) -> None:
+        headers, body = self.render(request, reply)
+        headers.extend(more)
+        if hang_up:
+            headers.append(_HANG_UP)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def render(self, request: Request, reply: Reply) -> tuple[list[tuple[bytes, bytes]], bytes]:
+        """The headers and the body of the answer to ``request``."""
+        if request.ids_in_body:
+            reply = self._with_ids(reply)
         body = reply.body
-        if len(body) >= LEAST and (small := deflated(body, request.headers, request.client)) is not None:
-            body, more = small, (*more, _DEFLATE)
         headers = [
             _TYPES[reply.media],
-            (b"content-length", b"%d" % len(body)),
             (b"x-request-id", request.request_id),
             self._instance,
-            *more,
         ]
+        if len(body) >= LEAST and (small := deflated(body, request.headers, request.client)) is not None:
+            body = small
+            headers.append(_DEFLATE)
+        headers.append((b"content-length", b"%d" % len(body)))
+        if request.began:
+            headers.append((b"server-timing", b"app;dur=%.3f" % ((time.perf_counter() - request.began) * 1e3)))
         if reply.session_id is not None:
             headers.append((b"openenv-session", reply.session_id or b"default"))
             if reply.seq is not None:
                 headers.append((b"openenv-seq", b"%d" % reply.seq))
             if reply.replayed:
                 headers.append(_REPLAYED)
-        if hang_up:
-            headers.append(_HANG_UP)
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        return headers, body
 
 
-def read_call(request: Request, raw: bytes, value: Any) -> tuple[Call, bool]:
-    """The call that a request makes, and whether its ids came in the body.
+def read_call(request: Request, raw: bytes, value: Any) -> Call:
+    """The call that a request makes; notes in ``request`` whether its ids came in the body.
 
     Raises:
         Unusable: An id or a limit is malformed.
@@ -217,13 +246,12 @@ def read_call(request: Request, raw: bytes, value: Any) -> tuple[Call, bool]:
     op = _CALLS.get(request.path, "")
     call = Call(op, DEFAULT, None, raw, value, None, request.media, request.request_id)
     session_id, seq = headers.get(b"openenv-session"), headers.get(b"openenv-seq")
-    in_body = False
     if value is None:
         call.value = {}
     elif not isinstance(value, dict):
         call.value, call.flaw = {}, {"loc": [], "msg": "the body must be an object"}
     elif (ids := value.pop(_IN_BODY, None)) is not None and not session_id:
-        in_body = True
+        request.ids_in_body = True
         session_id, seq = _ids_in_body(ids)
     if session_id:
         call.session_id = session_id
@@ -238,7 +266,7 @@ def read_call(request: Request, raw: bytes, value: Any) -> tuple[Call, bool]:
             call.limit = bodies.seconds(said)
     if op is not STATE and call.seq is None:
         call.repeat_id = call.value.get("request_id")
-    return call, in_body
+    return call
 
 
 def _ids_in_body(ids: Any) -> tuple[bytes, bytes | None]:

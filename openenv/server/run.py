@@ -24,7 +24,7 @@ def config(app: Any, **options: Any) -> uvicorn.Config:
     """The configuration of uvicorn that this project wants; ``options`` are uvicorn's own."""
     fast = importlib.util.find_spec
     settings: dict[str, Any] = {
-        "http": "openenv.server.one_write:OneWriteProtocol" if fast("httptools") else "auto",
+        "http": "openenv.server.direct:DirectProtocol" if fast("httptools") else "auto",
         "loop": "uvloop" if fast("uvloop") else "auto",
         "timeout_keep_alive": KEEP_ALIVE_S,
         "timeout_graceful_shutdown": GRACEFUL_S,

@@ -30,12 +30,12 @@ class FakeDocker:
         self.state: dict[str, Any] = {"Status": "running", "Running": True}
         self.ports: list[dict[str, str]] | None = [{"HostIp": "127.0.0.1", "HostPort": "4711"}]
         self.containers = SimpleNamespace(create=self._create)
-        self.images = SimpleNamespace(pull=self._pull)
         self.api = SimpleNamespace(
             base_url="http://127.0.0.1:2375",
             cert=None,
             verify=True,
             inspect_image=self._inspect_image,
+            pull=self._pull,
             inspect_container=self._inspect,
             containers=self._list,
             start=self._start,
@@ -64,8 +64,9 @@ class FakeDocker:
         self._told("image", image)
         return {"Config": {"ExposedPorts": self.exposed}}
 
-    def _pull(self, image: str, **_: Any) -> None:
-        self._told("pull", image)
+    def _pull(self, image: str, tag: str, **_: Any) -> list[dict[str, Any]]:
+        self._told("pull", f"{image}:{tag}")
+        return []
 
     def _inspect(self, container_id: str) -> dict[str, Any]:
         self._told("inspect", container_id)

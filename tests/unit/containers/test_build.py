@@ -62,7 +62,6 @@ def test_a_dockerfile_needs_no_buildkit_no_curl_and_no_root(dockerfile: Path) ->
     [
         (["nonsense_env"], "no environment 'nonsense_env'"),
         (["./nowhere", "-t", "x"], "there is neither"),
-        (["{here}"], "Say -t TAG"),
         (["{here}", "-t", "x"], "there is neither"),
     ],
 )

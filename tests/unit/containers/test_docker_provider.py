@@ -255,7 +255,7 @@ def test_an_image_that_is_there_is_not_pulled(engine: FakeDocker, pull: str) -> 
 def test_always_pulls_even_what_is_there(engine: FakeDocker) -> None:
     with provider(engine, pull="always") as made:
         made.start_container("x")
-    assert engine.calls[0] == "pull x"
+    assert engine.calls[0] == "pull x:latest"
 
 
 @pytest.mark.parametrize(
