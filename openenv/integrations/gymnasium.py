@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 try:
@@ -18,21 +18,13 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "gymnasium is not installed. Say: pip install 'openenv-client[gymnasium]'", name="gymnasium"
     ) from error
-import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import Space
 from gymnasium.error import ResetNeeded
 
-from openenv.core import codec
-from openenv.core.errors import ConfigurationError, ServerError
 from openenv.core.types import StepResult
-from openenv.integrations.spaces import into, out_of, space_of
+from openenv.integrations.translation import Part, Translation, ends
 
-#: Fields that the five values of a step tell already.
-_TOLD_ELSEWHERE = frozenset({"done", "reward", "metadata", "terminated", "truncated"})
 _SEEDS = 1 << 31
-
-#: A field of the class of observations or actions, or a function.
-Part = str | Callable[[Any], Any]
 
 
 class GymnasiumEnv(gymnasium.Env[Any, Any]):
@@ -56,26 +48,21 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         self.client = env
         self._reset_options = dict(reset_options or {})
-        self._no_reward = no_reward
         self._last: StepResult[Any] | None = None
         self._seeded = False
-        known = _known(action, action_space) and _known(observation, observation_space)
-        schemas = {} if known else _schemas(env)
-        self._action = _field("action", action, action_space, schemas)
-        self._observation = _field("observation", observation, observation_space, schemas)
-        if action_space is None:
-            action_space = _space("action", self._action, schemas["action"])
-        if observation_space is None:
-            example = None
-            if _has_array(schemas["observation"]):
-                example = codec.fields(self.client.reset(**self._reset_options).observation)
-            observation_space = _space("observation", self._observation, schemas["observation"], example)
-        self.observation_space, self.action_space = observation_space, action_space
-        modes = ["ansi"] if self._picture_space() is None else ["rgb_array", "ansi"]
-        self.metadata = {"render_modes": modes, "render_fps": 30}
-        if render_mode is not None and render_mode not in modes:
-            raise ConfigurationError(f"render_mode must be one of {', '.join(modes)}; got {render_mode!r}")
-        self.render_mode = render_mode
+        self._translation = Translation(
+            env,
+            observation,
+            action,
+            observation_space,
+            action_space,
+            no_reward,
+            lambda: env.reset(**self._reset_options).observation,
+        )
+        self.observation_space = self._translation.observation_space
+        self.action_space = self._translation.action_space
+        self.metadata = {"render_modes": self._translation.modes, "render_fps": 30}
+        self.render_mode = self._translation.check_mode(render_mode)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; ``options`` are those of the environment's reset, for this episode only."""
@@ -97,11 +84,9 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         """
         if self._last is None:
             raise ResetNeeded("reset() begins the episode that step() goes on with")
-        result = self._last = self.client.step(self._act(action))
+        result = self._last = self.client.step(self._translation.act(action))
         observation, info = self._observe(result)
-        truncated = bool(result.truncated)
-        terminated = bool(result.done and not truncated if result.terminated is None else result.terminated)
-        return observation, self._pay(result.reward), terminated, truncated, info
+        return observation, self._translation.pay(result.reward), *ends(result), info
 
     def render(self) -> Any:
         """What is to be seen: an array of height, width and three colours, or text.
@@ -109,66 +94,17 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         Raises:
             gymnasium.error.ResetNeeded: No episode has begun.
         """
-        if self.render_mode is None:
-            return None
-        if self._last is None:
+        if self.render_mode is not None and self._last is None:
             raise ResetNeeded("reset() begins the episode that render() can show")
-        if self.render_mode == "ansi":
-            return str(self._last.observation)
-        seen = self._see(self._last.observation)
-        if isinstance(self.observation_space, spaces.Dict):
-            seen = seen[self._picture_space()]
-        return np.repeat(seen[..., None], 3, axis=2) if seen.ndim == 2 else seen.copy()
+        return self._translation.render(self.render_mode, self._last and self._last.observation)
 
     def close(self) -> None:
         """Close the client, and with it the container that it owns. May be called again."""
         self.client.close()
 
-    # --- within ---
-
-    def _act(self, action: Any) -> Any:
-        if callable(self._action):
-            return self._action(action)
-        plain = out_of(self.action_space, action)
-        told = {self._action: plain} if self._action is not None else plain
-        kind = getattr(self.client, "action_type", None)
-        return kind(**told) if isinstance(kind, type) and kind is not dict else told
-
-    def _see(self, observation: Any) -> Any:
-        if callable(self._observation):
-            return self._observation(observation)
-        if self._observation is None:
-            return into(self.observation_space, observation, "observation")
-        return into(
-            self.observation_space, codec.fields(observation)[self._observation], f"observation.{self._observation}"
-        )
-
     def _observe(self, result: StepResult[Any]) -> tuple[Any, dict[str, Any]]:
-        fields = codec.fields(result.observation)
-        info = {**(result.metadata or {}), **(fields.get("metadata") or {})}
-        if self._observation is not None:
-            told = {*_TOLD_ELSEWHERE, self._observation}
-            info |= {name: value for name, value in fields.items() if name not in told}
-        return self._see(result.observation), info
-
-    def _pay(self, reward: Any) -> float:
-        if reward is None:
-            if self._no_reward is None:
-                raise ConfigurationError(
-                    "the environment sent no reward with this step, and Gymnasium wants a number",
-                    remedy="Where that means nothing was earned, say to_gymnasium(..., no_reward=0.0).",
-                )
-            return self._no_reward
-        return float(reward)
-
-    def _picture_space(self) -> str | None:
-        """Which part of an observation is a picture: the name of the field, "" where it is all of it."""
-        whole = self.observation_space
-        for name, part in whole.spaces.items() if isinstance(whole, spaces.Dict) else [("", whole)]:
-            shape = part.shape if isinstance(part, spaces.Box) and part.dtype == np.uint8 else ()
-            if len(shape) == 2 or (len(shape) == 3 and shape[2] == 3):
-                return name
-        return None
+        info = self._translation.info(result.observation, result.metadata)
+        return self._translation.see(result.observation), info
 
 
 def to_gymnasium(
@@ -208,56 +144,3 @@ def to_gymnasium(
     return GymnasiumEnv(
         env, observation, action, observation_space, action_space, render_mode, reset_options, no_reward
     )
-
-
-def _schemas(env: Any) -> dict[str, Any]:
-    try:
-        return dict(env.schema())
-    except ServerError as error:
-        raise ConfigurationError(
-            f"the server does not tell its schemas: {error.message}",
-            remedy="Give observation_space and action_space.",
-        ) from error
-
-
-def _wanted(which: str, schema: Mapping[str, Any]) -> list[str]:
-    names = [name for name in schema.get("properties", {}) if name not in _TOLD_ELSEWHERE]
-    if which == "action" and (required := [name for name in names if name in schema.get("required", ())]):
-        return required
-    return names
-
-
-def _known(part: Part | None, space: Space[Any] | None) -> bool:
-    """Whether there is nothing to ask the server's schemas."""
-    return space is not None and (part is not None or isinstance(space, spaces.Dict))
-
-
-def _field(which: str, part: Part | None, space: Space[Any] | None, schemas: Mapping[str, Any]) -> Part | None:
-    """The one field that the space is about, or ``None`` where it is about several."""
-    if _known(part, space):
-        return part
-    if callable(part):
-        raise ConfigurationError(f"{which} is a function, and {which}_space is missing", remedy=f"Give {which}_space.")
-    names = _wanted(which, schemas[which])
-    if part is not None and part not in schemas[which].get("properties", {}):
-        raise ConfigurationError(f"{which} has no field {part!r}; it has {', '.join(names)}")
-    if part is None and space is not None and len(names) != 1:
-        raise ConfigurationError(
-            f"{which}_space {space} is that of one field, and {which} has {', '.join(names)}",
-            remedy=f"Say which: {which}=..., or give a Dict.",
-        )
-    return part if part is not None else names[0] if len(names) == 1 else None
-
-
-def _space(which: str, part: Part | None, schema: Mapping[str, Any], example: Any = None) -> Space[Any]:
-    names = [part] if isinstance(part, str) else _wanted(which, schema)
-    inner = {**schema, "type": "object", "properties": {name: schema["properties"][name] for name in names}}
-    made = space_of(inner, which, example=example, acting=which == "action")
-    assert isinstance(made, spaces.Dict)
-    return made[part] if isinstance(part, str) else made
-
-
-def _has_array(schema: Any) -> bool:
-    """Whether a field of the schema is an array whose shape nobody tells."""
-    parts = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]
-    return any(part.get("type") == "array" or _has_array(part) for part in parts)
