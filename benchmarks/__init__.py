@@ -1,3 +1,15 @@
 """What is promised about speed, measured: ``python -m benchmarks``. One module per benchmark, each with ``bench``."""
 
-BENCHES = ("echo_http", "echo_ws", "atari", "decode", "cold_start", "standby", "server_start", "install", "imports")
+BENCHES = (
+    "echo_http",
+    "echo_ws",
+    "atari",
+    "decode",
+    "cold_start",
+    "standby",
+    "pool_echo",
+    "pool_atari",
+    "server_start",
+    "install",
+    "imports",
+)

@@ -89,6 +89,14 @@ def peer_client(kind: str, url: str) -> Iterator[PeerClient]:
         yield PeerClient(process)
 
 
+@contextmanager
+def peer_clients(url: str, count: int) -> Iterator[PeerClient]:
+    """As many of the peer's synchronous clients of the echo environment, each in a thread and in an episode."""
+    command = [peer_python(), "-I", str(_PEER_SIDE / "many.py"), url, str(count)]
+    with child(command, cwd=_PEER_SIDE) as process:
+        yield PeerClient(process)
+
+
 def _shared(kind: str) -> list[str]:
     """Where the peer's side finds the emulator and numpy, which are ours as well."""
     if kind != "atari":

@@ -107,6 +107,7 @@ def late(kind: str, url: str, deadline: Deadline, limit: str, settings: str) -> 
         remedy=f"Raise it: timeout_s=... of the call, or {settings}.",
         limit=limit,
         url=url,
+        episode_lost=True,
         elapsed_s=deadline.elapsed(),
         allowed_s=deadline.limit,
     )

@@ -89,12 +89,14 @@ class BatchServer(Server):
                     call.lane.begun, call.lane.failed = True, None
             elif status != _ACCEPTED:
                 call.error = self._error(call, status, body)
+        self.doubtful = False
         timing.encode += encoded - start
         timing.exchange += answered - encoded
         timing.server = (timing.server or 0.0) + _server_s(reply.headers.get("server-timing"))
 
     def _all_failed(self, calls: list[LaneCall], error: OpenEnvError) -> None:
-        """Nobody knows what became of these."""
+        """Nobody knows what became of these, unless they were not sent."""
+        self.doubtful = True
         for call in calls:
             call.error = error
             if call.op != "state" and getattr(error, "sent", True):

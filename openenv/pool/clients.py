@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Final
 
-from openenv.core.errors import EpisodeLost, OpenEnvError
+from openenv.core.errors import ContainerError, EpisodeLost, OpenEnvError, TransportError
 from openenv.core.timing import UNSET, Deadline
 from openenv.core.ws_session import WSSession
 from openenv.pool.lanes import Lane, LaneCall, Server
@@ -15,6 +15,8 @@ from openenv.pool.results import Timing
 
 #: Calls that block at the same time.
 _THREADS: Final = 32
+#: Seconds in which an answer that is there can be read.
+_GLANCE_S: Final = 0.02
 
 
 class ClientServer(Server):
@@ -46,6 +48,7 @@ class ClientServer(Server):
         else:
             self._run_on_threads(calls, min_ready, within_s)
         timing.exchange += time.perf_counter() - start
+        self.doubtful = any(isinstance(call.error, (TransportError, ContainerError, EpisodeLost)) for call in calls)
 
     def _scatter(self, calls: list[LaneCall]) -> None:
         """Send all, then read all."""
@@ -60,6 +63,8 @@ class ClientServer(Server):
             except OpenEnvError as error:
                 _failed(call, error)
         for call, deadline in sent:
+            # The lanes before may have used up the time in which this one's answer has come.
+            deadline.at = max(deadline.at, time.monotonic() + _GLANCE_S)
             try:
                 call.payload = call.lane.client._session.collect(call.op, deadline)
                 call.lane.begun, call.lane.failed = True, None

@@ -74,6 +74,8 @@ class Server(ABC):
         #: A client that sends nothing by itself: hooks, limits, headers and connections of all lanes here.
         self.proto = proto
         self.lanes: list[Lane] = []
+        #: The last that was heard of it is that it could not be reached.
+        self.doubtful = False
 
     @abstractmethod
     def run(self, calls: list[LaneCall], min_ready: int | None, within_s: float | None, timing: Timing) -> None:

@@ -73,8 +73,7 @@ class Fleet:
 
     def replace(self, lanes: list[Lane], chosen: list[int]) -> None:
         """Move the chosen lanes whose server is gone to another, in a new container where they were in one."""
-        broken = {self._of[index] for index in chosen if lanes[index].failed is not None}
-        gone = [server for server in broken if not server.alive]
+        gone = [server for server in {self._of[index] for index in chosen} if server.doubtful and not server.alive]
         for server in gone:
             others = [one for one in self.servers if one is not server]
             if server in self._providers:

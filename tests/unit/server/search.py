@@ -10,6 +10,9 @@ import asyncio
 import random
 from typing import Any
 
+import msgspec
+
+from openenv.core import codec
 from openenv.core.types import State
 from openenv.server.environment import Environment
 from tests.unit.server.asgi import Answer, Client, SimulatedWorkers, simulate, simulated_app
@@ -106,6 +109,7 @@ class Network:
         self.client = client
         self.dice = dice
         self.under_way: set[asyncio.Task[Answer]] = set()
+        self.recent: list[tuple[float, Any]] = []
 
     async def ask(self, patience_s: float, method: str, path: str, value: Any, **ids: Any) -> Answer | None:
         """The answer, where it comes within ``patience_s``."""
@@ -121,9 +125,35 @@ class Network:
 
     async def _deliver(self, method: str, path: str, value: Any, ids: dict[str, Any]) -> Answer:
         await asyncio.sleep(self.dice.choice([0.0, 0.01, 0.5, 3.0, 30.0]))
-        answer = await self.client.call(method, path, value, **ids)
+        if method == "POST" and self.dice.random() < 0.4:
+            answer = await self._deliver_in_batch(path, value, ids)
+        else:
+            answer = await self.client.call(method, path, value, **ids)
         await asyncio.sleep(self.dice.choice([0.0, 0.01, 5.0]))
         return answer
+
+    async def _deliver_in_batch(self, path: str, value: Any, ids: dict[str, Any]) -> Answer:
+        """The same call in a batch, together with calls that were made before, by whomever."""
+        said = ids["headers"].get("openenv-timeout") if path == "/reset" else value.get("timeout_s")
+        limit = None if said is None else float(said)
+        entry = [ids["session"], ids["seq"], path[1:], limit, msgspec.Raw(codec.to_json(value))]
+        now = asyncio.get_running_loop().time()
+        # No message is under way for longer: the ids of sessions that are over are not remembered for ever.
+        self.recent = [(since, call) for since, call in self.recent[-20:] if now - since < 60.0]
+        before = self.dice.sample(self.recent, min(len(self.recent), self.dice.choice([0, 0, 1, 2])))
+        entries = [*(call for _, call in before), entry]
+        self.recent.append((now, entry))
+        batch: dict[str, Any] = {"calls": entries}
+        if self.dice.random() < 0.3:
+            batch["min_ready"] = self.dice.randint(0, len(entries))
+        if self.dice.random() < 0.3:
+            batch["within_s"] = self.dice.choice([0, 0.05, 5])
+        answer = await self.client.call("POST", "/batch", body=msgspec.json.encode(batch))
+        promise(answer.status == 200, f"a batch was answered {answer!r}")
+        session, seq, status, _, body = answer.value["replies"][-1]
+        headers = {"openenv-session": session} | ({} if seq is None else {"openenv-seq": str(seq)})
+        sent = [(name.encode(), text.encode()) for name, text in headers.items()]
+        return Answer(status, sent, codec.to_json(body))
 
 
 class Player:

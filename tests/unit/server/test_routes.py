@@ -22,6 +22,7 @@ def test_health_says_protocol_instance_name_and_sessions() -> None:
         assert before.value == {
             "status": "healthy",
             "protocol": 1,
+            "batch": True,
             "instance": before.headers["openenv-instance"],
             "name": "counting",
             "sessions": {"active": 0, "max": 3},
