@@ -1,4 +1,4 @@
-"""Servers for the adapters, one of each in a session of tests."""
+"""Servers for the adapters, one of each for the tests of a file: other files look whether any is left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from openenv.server.thread import serve_in_thread
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def echo_url() -> Iterator[str]:
     from envs.echo_env.server.app import app
 
@@ -17,7 +17,7 @@ def echo_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def atari_url() -> Iterator[str]:
     from envs.atari_env.server.app import app
 
@@ -25,7 +25,7 @@ def atari_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cart_url() -> Iterator[str]:
     from examples.cart_pole import app
 

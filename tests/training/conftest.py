@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def echo_url() -> Iterator[str]:
     from envs.echo_env.server.app import app
 
