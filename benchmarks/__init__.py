@@ -9,6 +9,7 @@ BENCHES = (
     "standby",
     "pool_echo",
     "pool_atari",
+    "sessions",
     "server_start",
     "install",
     "imports",

@@ -73,6 +73,7 @@ class Bench:
         per_block: Calls of a case in one block.
         unit: Of the numbers: ``s`` is shown as milliseconds.
         musts: Promises on the result.
+        warm_up: Every case has one call that is not measured, first.
         processes: Of a case: the side ("client", "server") and the id of the process whose CPU time is told.
     """
 
@@ -83,6 +84,7 @@ class Bench:
     per_block: int = 1
     unit: str = "s"
     musts: list[Must] = field(default_factory=list)
+    warm_up: bool = True
     processes: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
@@ -114,8 +116,8 @@ class Result:
 
 
 def measure(bench: Bench) -> Result:
-    """Run a benchmark; one call of every case goes unmeasured, to warm up."""
-    for case in bench.cases.values():
+    """Run a benchmark."""
+    for case in bench.cases.values() if bench.warm_up else ():
         case()
     blocks: dict[str, list[list[float]]] = {name: [] for name in bench.cases}
     cpu = {name: dict.fromkeys(sides, 0.0) for name, sides in bench.processes.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import Any
 from uuid import uuid4
@@ -146,8 +147,31 @@ class AtariClient(EnvClient[AtariAction, AtariObservation, State]):
         return State(episode_id=payload.get("episode_id"), step_count=payload.get("step_count", 0))
 
 
+class SleepyAction(Action):
+    pass
+
+
+class SleepyObservation(Observation):
+    pass
+
+
+class SleepyEnvironment(EchoEnvironment):
+    """Each step takes a second in which the server can do something else."""
+
+    def step(self, action: SleepyAction, timeout_s: float | None = None, **_: Any) -> SleepyObservation:
+        raise NotImplementedError
+
+    async def reset_async(self, *_: Any, **__: Any) -> SleepyObservation:
+        return SleepyObservation(done=False, reward=0.0)
+
+    async def step_async(self, action: SleepyAction, timeout_s: float | None = None, **_: Any) -> SleepyObservation:
+        await asyncio.sleep(1.0)
+        return SleepyObservation(done=False, reward=1.0)
+
+
 KINDS: dict[str, tuple[type, type, type, type]] = {
     "echo": (EchoEnvironment, EchoAction, EchoObservation, EchoClient),
+    "sleepy": (SleepyEnvironment, SleepyAction, SleepyObservation, EchoClient),
     "atari": (AtariEnvironment, AtariAction, AtariObservation, AtariClient),
 }
 

@@ -20,7 +20,7 @@ _PATIENCE_S = 3600.0
 
 kit.share(FOLDERS)
 environment, action, observation, _ = kit.KINDS[KIND]
-server = HTTPEnvServer(environment, action, observation, max_concurrent_envs=100)
+server = HTTPEnvServer(environment, action, observation, max_concurrent_envs=50_000)
 app = FastAPI()
 server.register_routes(app)
 listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

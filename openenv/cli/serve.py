@@ -27,6 +27,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("app", help="the name of an environment of the package envs, or MODULE:APP")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=_port, default=8000, help="port; 0 lets the system pick (default: %(default)s)")
+    parser.add_argument(
+        "--processes",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="N servers on N ports, for one that keeps a core busy; each prints its address, for a pool to use",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,7 +51,12 @@ def run(args: argparse.Namespace) -> int:
             f"`openenv serve` needs {error.name}, which is not installed.",
             remedy="Install it: pip install 'openenv-client[server]'.",
         ) from error
-    serve(_load(app), host=args.host, port=args.port)
+    found = _load(app)
+    if args.processes > 1:
+        from openenv.cli.serve_many import serve_many
+
+        return serve_many(app, args.host, args.port, args.processes)
+    serve(found, host=args.host, port=args.port)
     return 0
 
 
@@ -92,3 +104,10 @@ def _port(text: str) -> int:
     if not 0 <= port <= 65535:
         raise argparse.ArgumentTypeError(f"{port} is not a port (0 to 65535)")
     return port
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{count} is no number of processes (1 or more)")
+    return count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -202,3 +203,47 @@ def test_the_client_side_loads_no_server() -> None:
     code = "import sys, openenv.server; print('uvicorn' in sys.modules, 'starlette' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPO)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_several_processes_have_an_address_each_and_end_together() -> None:
+    command = [sys.executable, "-m", "openenv", "serve", "echo_env", "--port", "0", "--processes", "3"]
+    with subprocess.Popen(command, cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        urls = {process.stdout.readline().removeprefix("OPENENV_READY ").strip() for _ in range(3)}
+        told = [requests.get(f"{url}/health", timeout=PATIENCE_S).json()["instance"] for url in urls]
+        assert len(set(told)) == 3
+        victim = _children_of(process.pid)[0]
+        os.kill(victim, signal.SIGKILL)
+        assert "ended with -9" in process.stderr.readline()
+        assert sum(_answers(url) for url in urls) == 2
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+        assert not any(_answers(url) for url in urls)
+
+
+def test_several_processes_do_not_outlive_the_one_that_was_killed() -> None:
+    command = [sys.executable, "-m", "openenv", "serve", "echo_env", "--port", "0", "--processes", "2"]
+    with subprocess.Popen(command, cwd=REPO, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        urls = [process.stdout.readline().removeprefix("OPENENV_READY ").strip() for _ in range(2)]
+        process.kill()
+        process.wait()
+    deadline = time.monotonic() + 6
+    while any(_answers(url) for url in urls) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(_answers(url) for url in urls)
+
+
+def _children_of(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [
+        child for child in map(int, text.split()) if b"openenv.server" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+
+
+def _answers(url: str) -> bool:
+    try:
+        return requests.get(f"{url}/health", timeout=PATIENCE_S).ok
+    except requests.ConnectionError:
+        return False
