@@ -3,15 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 # What needs more than Python and a Docker engine has a target of its own.
-ORDINARY := not interop and not browser and not cluster and not kubernetes
+ORDINARY := not interop and not browser and not cluster and not kubernetes and not training
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop faults lint bench image docs clean
+.PHONY: help demo test interop training-tests faults lint bench image docs clean
 
 help:
 	@echo "make demo    play an episode: in a container where a Docker engine answers, else in a child process"
 	@echo "make test    the tests; those that need Docker say so and skip where no engine answers"
 	@echo "make interop tests against released clients and servers of others (installs them, in environments of their own)"
+	@echo "make training-tests   short trainings with released trainers (installs them, gigabytes)"
 	@echo "make faults  half an hour of kills, cuts and freezes on a Docker engine (ARGS='--minutes 5 --seed 7')"
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make bench   benchmarks, as ratios within one run"
@@ -40,6 +41,9 @@ test: $(VENV)/dev
 
 interop: $(VENV)/dev
 	$(RUN) -m pytest -n auto --dist worksteal -m interop $(ARGS)
+
+training-tests: $(VENV)/dev
+	$(RUN) -m pytest -n 2 -m training $(ARGS)
 
 faults: image $(VENV)/dev
 	$(RUN) -m tests.faults $(ARGS)

@@ -21,6 +21,8 @@ _clash.check()
 _clash.explain_shadowed_envs()
 
 if TYPE_CHECKING:  # for type checkers; a test holds that both lists agree
+    from openenv.auto import AutoAction as AutoAction
+    from openenv.auto import AutoEnv as AutoEnv
     from openenv.core.errors import OpenEnvError as OpenEnvError
     from openenv.core.generic_client import GenericAction as GenericAction
     from openenv.core.generic_client import GenericEnvClient as GenericEnvClient
@@ -29,6 +31,8 @@ if TYPE_CHECKING:  # for type checkers; a test holds that both lists agree
     from openenv.core.types import StepResult as StepResult
 
 _NAMES = {
+    "AutoAction": "openenv.auto",
+    "AutoEnv": "openenv.auto",
     "GenericAction": "openenv.core.generic_client",
     "GenericEnvClient": "openenv.core.generic_client",
     "HTTPEnvClient": "openenv.core.http_client",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-_BY_DIRECTORY = ("docker", "interop", "browser")
+_BY_DIRECTORY = ("docker", "interop", "browser", "training")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

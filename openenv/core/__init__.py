@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # for type checkers; a test holds that both lists agree
     from openenv.core.http_client import HTTPEnvClient as HTTPEnvClient
     from openenv.core.sync_client import SyncEnvClient as SyncEnvClient
     from openenv.core.timing import Timeouts as Timeouts
+    from openenv.core.tool_action import CallToolAction as CallToolAction
     from openenv.core.tools import AsyncToolEnv as AsyncToolEnv
     from openenv.core.tools import ToolEnv as ToolEnv
     from openenv.core.types import Action as Action
@@ -34,6 +35,7 @@ _NAMES = {
     "Action": "openenv.core.types",
     "AsyncToolEnv": "openenv.core.tools",
     "CallTimeout": "openenv.core.errors",
+    "CallToolAction": "openenv.core.tool_action",
     "CapacityError": "openenv.core.errors",
     "ContainerError": "openenv.core.errors",
     "ContainerProvider": "openenv.containers",

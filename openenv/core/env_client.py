@@ -20,12 +20,13 @@ from openenv.core.errors import (
     ServerError,
 )
 from openenv.core.hooks import Hooks
+from openenv.core.seeds import Seeds
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.timing import UNSET, Deadline, LimitArg, seconds
 from openenv.core.types import ActT, ObsT, StateT, StepResult
 
 
-class EnvClient(Hooks[ActT, ObsT, StateT]):
+class EnvClient(Seeds, Hooks[ActT, ObsT, StateT]):
     """An asynchronous client of one environment server: every call is a coroutine, always.
 
     Subclasses give the three hooks, or take them from :class:`~openenv.core.hooks.TypedHooks`. One socket is one
@@ -195,6 +196,25 @@ class EnvClient(Hooks[ActT, ObsT, StateT]):
         """Where the server is; ``None`` while the provider has not started it."""
         return None if self._address is None else self._address.text
 
+    @property
+    def _base_url(self) -> str | None:
+        """Trainers read it by this name."""
+        return self.base_url
+
+    async def schema(self) -> dict[str, Any]:
+        """The JSON Schemas of action, observation and state."""
+        from openenv.core.generic_client import GenericHTTPEnvClient
+
+        if self._address is None:
+            await self.connect()
+
+        def ask() -> dict[str, Any]:
+            assert self.base_url is not None
+            with GenericHTTPEnvClient(self.base_url, self._connect_timeout, self._headers) as client:
+                return client.schema()
+
+        return await asyncio.to_thread(ask)
+
     async def __aenter__(self) -> Self:
         return await self.connect()
 
@@ -223,7 +243,7 @@ class EnvClient(Hooks[ActT, ObsT, StateT]):
     async def _reset_async(
         self, *, seed: int | None = None, episode_id: str | None = None, timeout_s: LimitArg = UNSET, **options: Any
     ) -> StepResult[ObsT]:
-        body = protocol.reset_body(seed, episode_id, options)
+        body = protocol.reset_body(self._seed_of(seed), episode_id, options)
         if not self._alive():
             self._drop()
             await self._connect()

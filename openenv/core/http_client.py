@@ -16,11 +16,12 @@ from openenv.core.errors import ClientClosed, ConcurrentUse, ConfigurationError,
 from openenv.core.exchange import Exchange
 from openenv.core.hooks import Hooks
 from openenv.core.http_session import HTTPSession, Stateless
+from openenv.core.seeds import Seeds
 from openenv.core.timing import UNSET, Limit, LimitArg, Timeouts, seconds
 from openenv.core.types import ActT, ObsT, StateT, StepResult
 
 
-class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
+class HTTPEnvClient(Seeds, Hooks[ActT, ObsT, StateT]):
     """A client of one environment server, for plain synchronous code.
 
     Subclasses give the three hooks ``_step_payload``, ``_parse_result`` and ``_parse_state``, or take them from
@@ -211,7 +212,7 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
         Raises:
             OpenEnvError: See :mod:`openenv.core.errors`.
         """
-        body = protocol.reset_body(seed, episode_id, options)
+        body = protocol.reset_body(self._seed_of(seed), episode_id, options)
         return self._parse_result(self._call("reset", body, self._limit("reset", timeout_s)))
 
     def step(self, action: ActT, timeout_s: LimitArg = UNSET) -> StepResult[ObsT]:
@@ -254,6 +255,21 @@ class HTTPEnvClient(Hooks[ActT, ObsT, StateT]):
     def logs(self, tail: int = 100) -> str:
         """The last lines that the server printed, where this client's provider can tell; else empty."""
         return self._provider.logs(tail) if hasattr(self._provider, "logs") else ""
+
+    # --- as the other clients have it ---
+
+    def sync(self) -> Self:
+        """This client: it is synchronous."""
+        return self
+
+    def connect(self) -> Self:
+        """This client: it connects when it is used."""
+        self._usable()
+        return self
+
+    def disconnect(self) -> None:
+        """Free the session on the server; the client can begin another with ``reset``, and what it owns goes on."""
+        self._call("close", self._limit("close", UNSET))
 
     @property
     def container(self) -> Any:

@@ -100,6 +100,11 @@ class EnvPool(Generic[ActT, ObsT, StateT]):
     def __len__(self) -> int:
         return len(self._lanes)
 
+    @property
+    def client(self) -> HTTPEnvClient[ActT, ObsT, StateT]:
+        """A client of one of the servers, for what concerns it as a whole, such as ``schema()``; not to be closed."""
+        return self._proto
+
     # --- rounds ---
 
     def reset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +36,8 @@ def cold_app(
         return Response(reply.body, reply.status, about, reply.media)
 
     async def schema(request: Request) -> Response:
-        types = {"action": action_type, "observation": observation_type, "state": state_type}
+        acts = getattr(factory, "action_schema", action_type)
+        types = {"action": acts, "observation": observation_type, "state": state_type}
         schemas = {kind: {} if cls is dict else codec.json_schema(cls) for kind, cls in types.items()}
         return answer(request, Reply(200, codec.to_json({**schemas, "protocol": PROTOCOL}), codec.JSON))
 
@@ -62,7 +64,7 @@ def about_environment(factory: Callable[[], Any], name: str) -> dict[str, Any]:
 
     return {
         "name": name,
-        "description": inspect.getdoc(factory),
+        "description": inspect.getdoc(factory.func if isinstance(factory, functools.partial) else factory),
         "version": said("version"),
         "author": said("author"),
         "documentation_url": said("documentation_url"),

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from openenv.core import codec
+from openenv.core.tool_action import CallToolAction
 from openenv.core.types import State
 from openenv.server.environment import Environment
 
@@ -51,6 +52,8 @@ class ToolEnvironment(Environment[dict[str, Any], dict[str, Any], State]):
     Override ``begin`` for what has to happen at reset, and ``reward`` to pay for calls.
     """
 
+    #: What ``/schema`` says of the actions.
+    action_schema: ClassVar[type] = CallToolAction
     _tools: ClassVar[dict[str, _Tool]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

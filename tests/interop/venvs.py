@@ -68,7 +68,7 @@ def python(version: str) -> Path:
     """
     home = directory(version)
     interpreter, done = home / "bin" / "python", home / "complete"
-    with _locked(home.parent / f"{home.name}.lock"):
+    with locked(home.parent / f"{home.name}.lock"):
         if not done.exists():
             shutil.rmtree(home, ignore_errors=True)
             _make(version, home, interpreter)
@@ -79,17 +79,22 @@ def python(version: str) -> Path:
 def _make(version: str, home: Path, interpreter: Path) -> None:
     requirement, needs, proof = PEERS[version]
     pip = [str(interpreter), "-I", "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
-    _run([sys.executable, "-I", "-m", "venv", str(home)])
-    _run([*pip, *needs])
-    _run([*pip, "--no-deps", requirement])
-    _run([str(interpreter), "-I", "-c", proof])  # compiles just what is used
+    run([sys.executable, "-I", "-m", "venv", str(home)])
+    run([*pip, *needs])
+    run([*pip, "--no-deps", requirement])
+    run([str(interpreter), "-I", "-c", proof])  # compiles just what is used
 
 
-def _run(command: list[str]) -> None:
+def run(command: list[str]) -> None:
+    """Run the command, without the Python variables of this process.
+
+    Raises:
+        VenvError: it failed, or took too long.
+    """
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     try:
         done = subprocess.run(
-            command, env=environment, cwd=root(), text=True, capture_output=True, timeout=_BUILD_LIMIT_S, check=False
+            command, env=environment, text=True, capture_output=True, timeout=_BUILD_LIMIT_S, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise VenvError(f"{' '.join(command)} took longer than {_BUILD_LIMIT_S:.0f} s") from error
@@ -99,7 +104,7 @@ def _run(command: list[str]) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold the lock file, so that of several test processes one builds and the others wait for it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -142,6 +143,14 @@ def test_the_metadata_says_what_is_known_and_null_for_the_rest() -> None:
         }
 
     on(work)
+
+
+def test_a_class_with_arguments_is_described_as_the_class() -> None:
+    async def work(client: Client) -> None:
+        description = (await client.call("GET", "/metadata")).value["description"]
+        assert description == "Counts its steps, on the event loop."
+
+    on_app(work, functools.partial(Counting), action=Say)
 
 
 @pytest.mark.parametrize(

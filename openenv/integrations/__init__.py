@@ -1,0 +1,1 @@
+"""Environments in other people's tools: one module for each, loaded only when it is imported."""
