@@ -77,7 +77,8 @@ class Runner:
         """The answer to a call in which other people's code raised ``error``."""
         kind = type(error).__name__
         trace = "".join(traceback.format_exception(error))
-        log.warning("%s in /%s, request %s: %s", code, call.op, call.request_id.decode("latin-1"), trace.rstrip())
+        if not isinstance(error, asyncio.CancelledError):  # nobody waits for it any more
+            log.warning("%s in /%s, request %s: %s", code, call.op, call.request_id.decode("latin-1"), trace.rstrip())
         detail = {"type": kind, "traceback": trace} if self.tracebacks else {"type": kind}
         return refusal(call, 500, code, str(error) or kind, **detail)
 
