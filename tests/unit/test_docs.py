@@ -44,6 +44,16 @@ def test_the_first_example_of_the_readme_runs(
     assert capsys.readouterr().out.split() == ["hello", "0.5", "False", "world", "0.5", "False", "2"]
 
 
+@pytest.mark.parametrize("name", ["pools", "containers"])
+def test_the_examples_of_a_page_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = examples(ROOT / "docs" / f"{name}.md")
+    assert found
+    for example in found:
+        exec(compile(example, f"{name}.md", "exec", dont_inherit=True), {"__name__": name})
+    if name == "pools":
+        assert capsys.readouterr().out.split("\n")[1] == "lane 3"
+
+
 def test_every_make_target_and_command_that_the_readme_names_is_there() -> None:
     from openenv.cli import COMMANDS
 
