@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 ORDINARY := not interop and not browser and not cluster and not kubernetes and not training
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop training-tests faults lint bench image docs clean
+.PHONY: help demo test interop training-tests faults cluster lint bench image docs clean
 
 help:
 	@echo "make demo    play an episode: in a container where a Docker engine answers, else in a child process"
@@ -14,6 +14,7 @@ help:
 	@echo "make interop tests against released clients and servers of others (installs them, in environments of their own)"
 	@echo "make training-tests   short trainings with released trainers (installs them, gigabytes)"
 	@echo "make faults  half an hour of kills, cuts and freezes on a Docker engine (ARGS='--minutes 5 --seed 7')"
+	@echo "make cluster tests on a Docker Swarm that take minutes"
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make bench   benchmarks, as ratios within one run"
 	@echo "make image   build echo-env:latest"
@@ -47,6 +48,9 @@ training-tests: $(VENV)/dev
 
 faults: image $(VENV)/dev
 	$(RUN) -m tests.faults $(ARGS)
+
+cluster: $(VENV)/dev
+	$(RUN) -m pytest -n 0 -m cluster $(ARGS)
 
 lint: $(VENV)/dev
 	$(RUN) -m ruff check .

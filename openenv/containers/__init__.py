@@ -8,6 +8,7 @@ _NAMES = {
     "Container": "openenv.containers.container",
     "ContainerProvider": "openenv.containers.provider",
     "ContainerSpec": "openenv.containers.spec",
+    "DockerSwarmProvider": "openenv.containers.swarm",
     "LocalDockerProvider": "openenv.containers.docker",
     "LocalProcessProvider": "openenv.containers.process",
     "StandbyPool": "openenv.containers.standby",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.containers.engine import Engine, engine_trouble
 from openenv.containers.labels import (
@@ -45,6 +46,7 @@ class Found:
         owner_pid: That process's id, in its own namespace.
         age_s: Seconds since it was made.
         kept: It was to be left running.
+        service: Id of the service of a swarm that it belongs to; empty where there is none.
     """
 
     id: str
@@ -56,6 +58,7 @@ class Found:
     owner_pid: str
     age_s: float
     kept: bool
+    service: str = ""
 
 
 def census(engine: Engine) -> list[Found]:
@@ -82,6 +85,7 @@ def census(engine: Engine) -> list[Found]:
                 owner_pid=labels.get(PID, ""),
                 age_s=time.time() - float(labels.get(CREATED) or item["Created"]),
                 kept=KEEP in labels,
+                service=labels.get("com.docker.swarm.service.id", ""),
             )
         )
     return sorted(found, key=lambda one: -one.age_s)
@@ -120,10 +124,16 @@ def pick(engine: Engine, name: str) -> Found:
 
 
 def remove(engine: Engine, found: Found) -> None:
-    """Remove the container, running or not.
+    """Remove the container, running or not, and the service of a swarm that would replace it.
 
     Raises:
         ContainerError: The engine cannot.
     """
+    from docker.errors import NotFound
+
     with engine_trouble(f"removing {found.name}", engine.address.url):
+        if found.service:
+            api: Any = engine.client.api
+            with suppress(NotFound):
+                api.remove_service(found.service)
         remove_container(engine.client, found.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from openenv.containers.engine import Address, import_docker
 from openenv.containers.labels import KEEP, SESSION
@@ -39,12 +39,27 @@ def sweep_session(address: Address, session: str) -> None:
             time.sleep(_PAUSE_S if quiet else 0.1)
 
 
+def remove_services(client: DockerClient, session: str) -> int:
+    """Remove the services of ``session``: a swarm would replace their containers. How many there were."""
+    from docker.errors import APIError
+
+    api: Any = client.api
+    try:
+        services = api.services(filters={"label": f"{SESSION}={session}"})
+    except APIError:  # this engine manages no swarm
+        return 0
+    for service in services:
+        api.remove_service(service["ID"])
+    return len(services)
+
+
 def _remove_all(client: DockerClient, session: str) -> int:
+    services = remove_services(client, session)
     found = client.api.containers(all=True, filters={"label": f"{SESSION}={session}"})
     ids = [item["Id"] for item in found if KEEP not in (item.get("Labels") or {})]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda container_id: remove_container(client, container_id), ids))
-    return len(ids)
+    return len(ids) + services
 
 
 def remove_container(client: DockerClient, container_id: str, timeout_s: float = 10.0) -> None:
