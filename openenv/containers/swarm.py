@@ -166,9 +166,7 @@ class DockerSwarmProvider(ContainerProvider):
         replaced = "The swarm starts another one: take its address from `urls`, and call reset()."
         return kind(
             f"the replica at {self._url} of the service {self._service.name} is gone: {told}",
-            remedy="The swarm starts another one: take its address from `urls`, and call reset()."
-            if self._ready
-            else "",
+            remedy=replaced if self._ready else "",
             exit_code=_exit_code(over[0]) if over else None,
             logs=self.logs(),
         )
