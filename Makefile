@@ -14,7 +14,7 @@ help:
 	@echo "make interop tests against released clients and servers of others (installs them, in environments of their own)"
 	@echo "make training-tests   short trainings with released trainers (installs them, gigabytes)"
 	@echo "make faults  half an hour of kills, cuts and freezes on a Docker engine (ARGS='--minutes 5 --seed 7')"
-	@echo "make cluster tests on a Docker Swarm that take minutes"
+	@echo "make cluster tests on a Docker Swarm of two nodes that have echo-env:latest (set it up first)"
 	@echo "make lint    ruff and mypy --strict"
 	@echo "make bench   benchmarks, as ratios within one run"
 	@echo "make image   build echo-env:latest"

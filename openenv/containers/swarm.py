@@ -221,7 +221,7 @@ class DockerSwarmProvider(ContainerProvider):
 
     def _create(self, image: str, port: int | None, env_vars: Mapping[str, str], options: Mapping[str, Any]) -> None:
         from docker.errors import ImageNotFound
-        from docker.types import EndpointSpec, Resources, RestartPolicy, ServiceMode
+        from docker.types import EndpointSpec, Healthcheck, Resources, RestartPolicy, ServiceMode
 
         client: Any = self._engine.client
         try:
@@ -252,6 +252,8 @@ class DockerSwarmProvider(ContainerProvider):
             container_labels=labels,
             init=True,
             cap_drop=["ALL"],
+            # The swarm calls a task running when its health check has passed, which is asked for every half minute.
+            healthcheck=Healthcheck(test=["NONE"]),
         )
 
     def _tasks(self) -> list[dict[str, Any]]:
