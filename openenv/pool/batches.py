@@ -80,6 +80,7 @@ class BatchServer(Server):
         except OpenEnvError as error:
             self._all_failed(calls, error)
             return
+        self.doubtful = False
         for call, (_, seq, status, _, body) in zip(calls, entries, strict=True):
             if seq is not None:
                 call.lane.seq = seq
@@ -89,7 +90,6 @@ class BatchServer(Server):
                     call.lane.begun, call.lane.failed = True, None
             elif status != _ACCEPTED:
                 call.error = self._error(call, status, body)
-        self.doubtful = False
         timing.encode += encoded - start
         timing.exchange += answered - encoded
         timing.server = (timing.server or 0.0) + _server_s(reply.headers.get("server-timing"))
@@ -112,6 +112,8 @@ class BatchServer(Server):
         failure = Failure(codec.MSGPACK, codec.to_msgpack(body))
         if call.op == "reset" and failure.code in _OVER:
             call.lane.renew()
+        if failure.code == "SHUTTING_DOWN":
+            self.doubtful = self.ending = True
         error = protocol.error_from(status, failure, f"{call.op} of lane {call.lane.index}", url=self.proto.base_url)
         if error.episode_lost or isinstance(error, (EpisodeLost, CallTimeout)):
             error.episode_lost = True

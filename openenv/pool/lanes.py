@@ -76,6 +76,8 @@ class Server(ABC):
         self.lanes: list[Lane] = []
         #: The last that was heard of it is that it could not be reached.
         self.doubtful = False
+        #: It said that it is shutting down.
+        self.ending = False
 
     @abstractmethod
     def run(self, calls: list[LaneCall], min_ready: int | None, within_s: float | None, timing: Timing) -> None:
@@ -95,7 +97,9 @@ class Server(ABC):
 
     @property
     def alive(self) -> bool:
-        """Whether the server can be reached."""
+        """Whether the server can be reached and will be there for a while."""
+        if self.ending:
+            return False
         try:
             self.proto.health()
         except OpenEnvError:
