@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks import BENCHES
-from benchmarks.frame import Unavailable, measure
+from benchmarks.frame import Must, Unavailable, measure
+from benchmarks.plot import svg
 from benchmarks.report import as_json, as_markdown, machine, skipped_markdown
 
 
@@ -21,6 +22,7 @@ def main() -> int:
         "--json", action="store_true", help='print one object {PROMISE: {"ratio", "must", "holds"}} instead of Markdown'
     )
     parser.add_argument("--out", metavar="FILE", help="write machine, cases and promises there, as JSON")
+    parser.add_argument("--plot", metavar="FILE", help="draw the promises there, as SVG")
     args = parser.parse_args()
     for name in args.names:
         if name not in BENCHES:
@@ -51,7 +53,16 @@ def main() -> int:
     if args.out:
         with open(args.out, "w", encoding="utf-8") as file:
             json.dump({"machine": about, "promises": promises, "benchmarks": details}, file, indent=2)
+    if args.plot:
+        bounds = {must.id: must.at_least is not None for name in BENCHES for must in _musts(name)}
+        with open(args.plot, "w", encoding="utf-8") as file:
+            file.write(svg(promises, bounds))
     return 1 if any(verdict["holds"] is False for verdict in promises.values()) else 0
+
+
+def _musts(name: str) -> list[Must]:
+    musts: list[Must] = import_module(f"benchmarks.{name}").MUSTS
+    return musts
 
 
 sys.exit(main())

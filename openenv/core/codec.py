@@ -23,6 +23,7 @@ reads, and no length that a message claims is believed before its bytes are ther
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import math
 import re
@@ -373,7 +374,6 @@ def _convert(cls: type[T], value: Any, where: str) -> T:
 #: The kinds of a field that takes anything.
 _ANYTHING: frozenset[type] = frozenset()
 _PLAIN = frozenset({str, int, float, bool, type(None)})
-_TEXT = frozenset({str})
 
 
 @cache
@@ -401,33 +401,73 @@ def _kinds(hint: Any) -> frozenset[type] | None:
 
 
 def _by_hand(cls: type[T], value: Any) -> T | None:
-    """What :func:`decode` would make, in a third of the time; ``None`` where msgspec must convert or refuse."""
-    plain = _plain_fields(cls)  # type: ignore[arg-type]
-    if not plain or type(value) is not dict:
+    """What :func:`decode` would make, in a fifth of the time; ``None`` where msgspec must convert or refuse."""
+    make = _maker(cls)  # type: ignore[arg-type]
+    return make(value) if make is not None and type(value) is dict else None
+
+
+_MISSING: Any = object()
+
+
+@cache
+def _maker(cls: Any) -> Callable[[dict[str, Any]], Any] | None:
+    """A function that is written for ``cls``, as ``dataclasses`` writes its constructor; ``None`` where none can be.
+
+    Values are put where the generated constructor would put them, after a look at the type of each.
+    """
+    plain = _plain_fields(cls)
+    if not plain or not _is_constructed_plainly(cls, plain):
         return None
-    given = {}
-    unknown = None
-    for name, item in value.items():
-        kinds = plain.get(name)
-        if kinds is None:
-            if unknown is None:
-                unknown = {}
-            unknown[name] = item
-        elif kinds:
-            kind = type(item)
-            if kind not in kinds or (kind is dict and not _TEXT.issuperset(map(type, item))):
-                return None
-            given[name] = item.copy() if kind is dict else item
+    known: dict[str, Any] = {
+        "cls": cls,
+        "new": object.__new__,
+        "missing": _MISSING,
+        "names": frozenset(plain),
+    }
+    lines = ["def make(given):", " left = len(given)", " made = new(cls)", " own = made.__dict__"]
+    for place, field in enumerate(dataclasses.fields(cls)):
+        kinds = plain[field.name]
+        lines += [f" value = given.get({field.name!r}, missing)", " if value is missing:"]
+        if field.default is not dataclasses.MISSING:
+            known[f"default{place}"] = field.default
+            lines.append(f"  value = default{place}")
+        elif field.default_factory is not dataclasses.MISSING:
+            known[f"default{place}"] = field.default_factory
+            lines.append(f"  value = default{place}()")
         else:
-            given[name] = item
-    if unknown:
-        if dict not in plain.get("metadata", ()):
-            return None
-        given["metadata"] = unknown | (given.get("metadata") or {})
-    try:
-        return cls(**given)
-    except TypeError:  # a field is missing
-        return None
+            lines.append("  return None")
+        lines += [" else:", "  left -= 1"]
+        if len(kinds) == 1:
+            (known[f"kind{place}"],) = kinds
+            lines += [f"  if type(value) is not kind{place}: return None"]
+        elif kinds:
+            known[f"kinds{place}"] = kinds
+            lines += [f"  if type(value) not in kinds{place}: return None"]
+        if dict in kinds:
+            lines += ["  if type(value) is dict:", "   for name in value:", "    if type(name) is not str: return None"]
+            lines += ["   value = value.copy()"]
+        lines.append(f" own[{field.name!r}] = value")
+    lines.append(" if left:")
+    if dict in plain.get("metadata", ()):
+        lines += ["  unknown = {}", "  for name in given:", "   if name not in names: unknown[name] = given[name]"]
+        lines += ["  unknown.update(own['metadata'] or {})", "  own['metadata'] = unknown"]
+    else:
+        lines += ["  return None"]
+    lines.append(" return made")
+    exec("\n".join(lines), known)
+    made: Callable[[dict[str, Any]], Any] = known["make"]
+    return made
+
+
+def _is_constructed_plainly(cls: Any, plain: dict[str, Any]) -> bool:
+    """Whether constructing does nothing but set the fields in the instance's dictionary."""
+    owner = next(base for base in cls.__mro__ if "__dataclass_params__" in base.__dict__)
+    return (
+        cls.__init__ is owner.__dict__.get("__init__")
+        and cls.__new__ is object.__new__
+        and cls.__dictoffset__ != 0
+        and not any(hasattr(inspect.getattr_static(cls, name, None), "__set__") for name in plain)
+    )
 
 
 #: How msgspec says where: "- at `$.a[0]`", "- at `key` in `$.a`".

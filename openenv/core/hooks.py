@@ -119,7 +119,7 @@ class TypedHooks(Hooks[ActT, ObsT, StateT]):
         if metadata is not None and not isinstance(metadata, dict):
             raise _wrong("metadata", "object", metadata)
         known: frozenset[str] = codec.field_names(self.observation_type)  # type: ignore[arg-type]
-        told = {**self.observation_defaults, **seen}
+        told = {**self.observation_defaults, **seen} if self.observation_defaults else seen.copy()
         if not known or "reward" in known:
             told["reward"] = reward
         if not known or "done" in known:
@@ -127,9 +127,10 @@ class TypedHooks(Hooks[ActT, ObsT, StateT]):
         observation: ObsT = codec.decode(self.observation_type, told, where="$.observation")
         if not _RESULT_KEYS.issuperset(payload):
             metadata = {**{k: v for k, v in payload.items() if k not in _RESULT_KEYS}, **(metadata or {})}
-        return StepResult(
-            observation, reward, done, metadata, payload.get("terminated"), truncated_of(payload, metadata)
-        )
+        truncated = payload.get("truncated")
+        if truncated is None and metadata:
+            truncated = truncated_of(payload, metadata)
+        return StepResult(observation, reward, done, metadata, payload.get("terminated"), truncated)
 
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
         value: StateT = codec.decode(self.state_type, {**self.state_defaults, **payload})
