@@ -85,6 +85,7 @@ def cycles(engine: DockerClient, image: str, count: int) -> int:
             env.reset()
             env.step(EchoAction(message="x"))
         if number == 10:
+            _counts(engine)  # the connection that the counting itself needs is there from now on
             before = _counts(engine)
     after = _counts(engine)
     for name, value in after.items():
