@@ -17,6 +17,7 @@ from openenv._version import __version__
 #: the parser of that name, and ``run(args) -> int``.
 COMMANDS = {
     "build": "build the Docker image of an environment",
+    "doctor": "look for what is wrong with this machine, the engine or a server",
     "logs": "print what a container printed",
     "prune": "remove containers whose owners are gone",
     "ps": "list the containers of environments",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import re
@@ -35,13 +34,14 @@ from openenv.core.errors import (
     ContainerNotReady,
     ContainerStartFailed,
 )
+from openenv.core.logs import logger
 from openenv.core.protocol import BaseURL, is_loopback
 from openenv.core.timing import seconds
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-log = logging.getLogger("openenv.containers")
+log = logger("containers")
 
 DEFAULT_PORT = 8000
 _PULL = ("missing", "always", "never")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from openenv.containers.docker import LocalDockerProvider
 from openenv.core.errors import ConfigurationError, ContainerError
+from openenv.core.logs import logger
 
-log = logging.getLogger("openenv.containers")
+log = logger("containers")
 
 
 class Started(NamedTuple):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
-import logging
 import os
 import signal
 import threading
@@ -21,8 +20,9 @@ from typing import Protocol
 from openenv.containers.engine import Address
 from openenv.containers.lease import Lease
 from openenv.containers.reaper import started
+from openenv.core.logs import logger
 
-log = logging.getLogger("openenv.containers")
+log = logger("containers")
 
 
 class Owned(Protocol):

@@ -5,7 +5,6 @@ Nothing runs in between: a paused container uses memory and no CPU. A start happ
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -18,8 +17,9 @@ from typing import Any, Self, TypeVar, overload
 from openenv.containers.docker import LocalDockerProvider
 from openenv.containers.many import started
 from openenv.core.errors import ConfigurationError, ContainerError, ContainerNotReady
+from openenv.core.logs import logger
 
-log = logging.getLogger("openenv.containers")
+log = logger("containers")
 
 _Client = TypeVar("_Client")
 

@@ -6,7 +6,6 @@ balancer in between would tear it apart.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Mapping
@@ -29,12 +28,13 @@ from openenv.core.errors import (
     ContainerStartFailed,
     EngineUnavailable,
 )
+from openenv.core.logs import logger
 from openenv.core.timing import Deadline
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-log = logging.getLogger("openenv.containers")
+log = logger("containers")
 
 DEFAULT_PORT = 8000
 #: States of a task that will not come to anything any more.

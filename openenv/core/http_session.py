@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import time
 from typing import Any
 
@@ -20,10 +19,11 @@ from openenv.core.errors import (
     TransportError,
 )
 from openenv.core.exchange import Exchange, Reply
+from openenv.core.logs import logger
 from openenv.core.protocol import IN_BODY, INSTANCE, LIMIT, REQUEST_ID, SEQ, SESSION
 from openenv.core.timing import GRACE_S, UNSET, Deadline, Limit, LimitArg, Timeouts
 
-log = logging.getLogger("openenv.client")
+log = logger("client")
 
 #: Pauses before the same call is sent again, in seconds; a server that refuses connections gets the first few.
 _PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0, 1.0)

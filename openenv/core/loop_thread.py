@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import os
 import sys
 import threading
@@ -14,8 +13,9 @@ from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from openenv.core.errors import ClientClosed, ConcurrentUse
+from openenv.core.logs import logger
 
-log = logging.getLogger("openenv.client")
+log = logger("client")
 
 T = TypeVar("T")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -12,13 +11,14 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from openenv.core.logs import logger
 from openenv.core.loop_thread import LoopThread, discard, starting
 from openenv.core.types import ActT, ObsT, StateT, StepResult
 
 if TYPE_CHECKING:
     from openenv.core.env_client import EnvClient
 
-log = logging.getLogger("openenv.client")
+log = logger("client")
 
 T = TypeVar("T")
 

@@ -6,7 +6,6 @@ the next; a lost socket is a lost episode.
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -16,10 +15,11 @@ from openenv.core import frames, protocol
 from openenv.core.errors import ClientClosed, EpisodeLost, OpenEnvError
 from openenv.core.exchange import Exchange
 from openenv.core.http_session import HTTPSession
+from openenv.core.logs import logger
 from openenv.core.timing import Deadline, Limit, LimitArg, Timeouts
 from openenv.core.ws_socket import PlainSocket, connect
 
-log = logging.getLogger("openenv.client")
+log = logger("client")
 
 #: Keep the way open while the agent thinks, but do not take a missing pong for a dead server: calls have limits.
 _PING = (20.0, None)

@@ -15,7 +15,6 @@ action class (or from the tools that a tool environment lists); their docstrings
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -31,11 +30,12 @@ from openenv.core.errors import (
     OpenEnvError,
     ToolFailed,
 )
+from openenv.core.logs import logger
 from openenv.core.tools import ToolEnv, read_result
 from openenv.core.types import StepResult
 from openenv.integrations.tool_methods import ToolMethod, default_name, of_function, of_tool
 
-log = logging.getLogger("openenv.trl")
+log = logger("trl")
 
 _RESERVED = frozenset({"reset", "get_reward"})
 _OVER = "The episode is over."

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from openenv.core.errors import ConfigurationError, ContainerError, OpenEnvError
+from openenv.core.logs import logger
 from openenv.pool.batches import BatchServer
 from openenv.pool.clients import ClientServer
 from openenv.pool.lanes import Lane, Server
 
-log = logging.getLogger("openenv.pool")
+log = logger("pool")
 
 
 class Fleet:

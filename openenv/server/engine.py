@@ -7,12 +7,12 @@ to :meth:`Engine.submit` and gets a :class:`Reply`, at once or as a future.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import secrets
 import time
 from collections.abc import Callable
 
+from openenv.core.logs import logger
 from openenv.server import answers
 from openenv.server.environments import Environments
 from openenv.server.memory import Memory, Tombstones
@@ -20,7 +20,7 @@ from openenv.server.runner import Handle, Runner
 from openenv.server.session import DEFAULT, RESET, STATE, STEP, Call, Reply, Session
 from openenv.server.turns import Turns
 
-log = logging.getLogger("openenv.server")
+log = logger("server")
 
 _SESSION_ID = re.compile(rb"[A-Za-z0-9_-]{22,64}")
 #: Seconds after which a call with a number is told to ask again.

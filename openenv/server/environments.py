@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
+from openenv.core.logs import logger
 from openenv.server import answers
 from openenv.server.runner import Handle, Runner
 from openenv.server.session import Call, Reply
 
-log = logging.getLogger("openenv.server")
+log = logger("server")
 
 #: Seconds that a reset waits for an environment that is being closed.
 CLOSING_S = 5.0

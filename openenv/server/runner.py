@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import re
 import traceback
 from collections.abc import Callable
@@ -12,11 +11,12 @@ from typing import Any
 
 from openenv.core import codec
 from openenv.core.errors import DecodeError, EncodeError
+from openenv.core.logs import logger
 from openenv.server.plan import Invalid, Plan
 from openenv.server.session import RESET, STATE, STEP, Call, Reply, encode, refusal
 from openenv.server.threads import Worker, Workers
 
-log = logging.getLogger("openenv.server")
+log = logger("server")
 
 _PATH_PART = re.compile(r"\[(\d+)\]|\.?([^.\[]+)|\[")
 _MISSING_FIELD = re.compile(r"missing required field `([^`]+)`")
